@@ -1,0 +1,44 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := setup
+.PHONY: help setup demo check test papers bench soak wheel
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+setup: .venv/.dev  ## make .venv with everything that tests and benchmarks need (the default)
+
+demo: .venv/.core  ## install only the main job, and run it on 2,000 invented mails
+	$(BIN)/sanitize demo
+
+check: .venv/.dev  ## ruff, and mypy in strict mode on the packages
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: .venv/.dev  ## all tests, two at a time (soak tests excepted)
+	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 -q
+
+papers: .venv/.dev  ## rerun the papers' main comparisons, one script each
+	@if ls benchmarks/papers/*.py >/dev/null 2>&1; then set -e; for script in benchmarks/papers/*.py; do echo "$$script"; $(BIN)/python "$$script"; done; \
+	else echo "No paper scripts yet: they come with train/ and eval/, in benchmarks/papers/."; fi
+
+bench: .venv/.dev  ## measure the main job against a plain copy; writes benchmarks/results/main_job.{json,md} (options: ARGS="--mb 20 --repeat 1")
+	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
+
+soak: .venv/.dev  ## the tests that take minutes: kill and resume, large corpora
+	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 1800; code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
+
+wheel: .venv/.dev  ## build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.core: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . -c constraints.txt
+	@touch $@
+
+.venv/.dev: .venv/.core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@touch $@

@@ -1,0 +1,248 @@
+"""What the main job costs beside a plain copy of the same shards, in CPU-seconds of one run on one machine.
+
+    python -m benchmarks.bench                    two corpora of 500 MB, medians of three: benchmarks/results/main_job.{json,md}
+    python -m benchmarks.bench --mb 20 --repeat 1 --results /tmp/x     a smoke run
+
+Only ratios within one run mean anything on another machine. The floor reads and writes every row group with pyarrow (zstd level 1,
+one thread) and is timed inside its own process, after the imports and one shard of warming up; the stages of `sanitize run
+--workers 1` are timed by the run itself (`stages` of its `--json`) and, as a check, from outside with all that its processes used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import datetime
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import corpora
+
+FIND = ("read", "find")
+EDIT = ("count", "apply", "publish")
+# the aims of the main job: rate of find + rmft + write as a share of the floor's rate
+AIMS = {"dense": 0.15, "sparse": 0.28}
+ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
+
+
+def floor(source: Path, target: Path) -> None:
+    """Read and write every row group, and print what that took."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pa.set_cpu_count(1)
+    target.mkdir(parents=True)
+    shards = sorted(source.glob("*.parquet"))
+
+    def copy(path: Path) -> None:
+        shard = pq.ParquetFile(path)
+        with pq.ParquetWriter(target / path.name, shard.schema_arrow, compression="zstd", compression_level=1) as writer:
+            for group in range(shard.num_row_groups):
+                writer.write_table(shard.read_row_group(group, use_threads=False))
+
+    copy(shards[0])  # not timed: the first pages from the system cost 0.3 s, and would flatter whoever is held against the floor
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.perf_counter()
+    for path in shards:
+        copy(path)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(json.dumps({"cpu_s": cpu, "wall_s": time.perf_counter() - began, "peak_rss_mb": after.ru_maxrss / 1024}))
+
+
+def measured(command: list[str], **environment: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """Run a command that prints one JSON object; the object, and what the process and all its children used."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    assert process.stdout is not None
+    printed = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
+    outside = {"cpu_s": used.ru_utime + used.ru_stime, "wall_s": time.perf_counter() - began, "peak_rss_mb": used.ru_maxrss / 1024}
+    return json.loads(printed.decode().strip().splitlines()[-1]), outside
+
+
+def sanitize_run(source: Path, scratch: Path, *options: str, **environment: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """One `sanitize run` of the default plan into a fresh folder, which is then thrown away."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    console = Path(sys.executable).with_name("sanitize")
+    try:
+        return measured(
+            [str(console), "run", str(source), "-o", str(scratch / "out"), "--plan", "rmft", "--seed", "0", *options, "--json"],
+            **environment,
+        )
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def bench_corpus(about: dict[str, Any], repeat: int, scratch: Path) -> dict[str, Any]:
+    """Medians over `repeat` rounds of floor and run, taken in turn so that both see the same machine."""
+    source, floors, rounds = Path(about["path"]), [], []
+    for _ in range(repeat):
+        shutil.rmtree(scratch, ignore_errors=True)
+        floors.append(
+            measured([sys.executable, "-m", "benchmarks.bench", "--floor", str(source), str(scratch / "copy")], **ONE_THREAD)[0]
+        )
+        rounds.append(sanitize_run(source, scratch, "--workers", "1", **ONE_THREAD))
+        print(f"  floor {floors[-1]['cpu_s']:.2f} s, run {rounds[-1][1]['cpu_s']:.2f} s of CPU", file=sys.stderr)
+
+    def mid(values: Iterable[float]) -> float:
+        return float(statistics.median(values))
+
+    stages = {
+        name: {field: mid(shown["stages"][name][field] for shown, _ in rounds) for field in rounds[0][0]["stages"][name]}
+        for name in rounds[0][0]["stages"]
+    }
+
+    def cpu(names: tuple[str, ...]) -> float:
+        return sum(float(stages[name]["cpu_s"]) for name in names if name in stages)
+
+    base = mid(one["cpu_s"] for one in floors)
+    find, edit, verify = cpu(FIND), cpu(EDIT), cpu(("verify",))
+    shown = rounds[-1][0]
+    assert shown["leaks"] == 0
+    return {
+        "corpus": about,
+        "occurrences": shown["occurrences"],
+        "occurrences_per_kb": shown["occurrences"] / about["text_mb"] / 1e3,
+        "replaced": shown["replaced"],
+        "floor_cpu_s": base,
+        "find_cpu_s": find,
+        "edit_cpu_s": edit,
+        "verify_cpu_s": verify,
+        "stages": stages,
+        "whole_process_cpu_s": mid(outside["cpu_s"] for _, outside in rounds),
+        "run_without_verify_of_floor": base / (find + edit),
+        "verify_of_find": verify / find,
+        "mb_per_cpu_s": {
+            "floor": about["text_mb"] / base,
+            "find": about["text_mb"] / find,
+            "run_without_verify": about["text_mb"] / (find + edit),
+        },
+        # the largest single process, seen from outside and from within
+        "peak_rss_mb": max(
+            mid(outside["peak_rss_mb"] for _, outside in rounds), *(stage.get("peak_rss_mb", 0) for stage in stages.values())
+        ),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What a reader must know of the machine: model, cores, memory, versions."""
+    model = next(
+        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor()
+    )
+    memory = next((int(line.split()[1]) // 1024 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), None)
+    packages = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy")
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_mb": memory,
+        "load_average": os.getloadavg(),
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def apart(build: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """A corpus made in a process of its own: a child's peak memory begins with what its parent held when it was started."""
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(build, *arguments).result()
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The result as a table to read."""
+    about, names = result["machine"], list(result["corpora"])
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    rows: list[tuple[str, Callable[[dict[str, Any]], str]]] = [
+        ("text, MB", lambda one: f"{one['corpus']['text_mb']:.0f} in {one['corpus']['mails']:,} mails"),
+        ("occurrences per KB", lambda one: f"{one['occurrences_per_kb']:.2f}"),
+        ("floor: read and write, zstd 1, CPU-s", lambda one: f"{one['floor_cpu_s']:.2f}"),
+        ("find (with read), CPU-s", lambda one: f"{one['find_cpu_s']:.2f}"),
+        ("rmft and write (count, apply, publish), CPU-s", lambda one: f"{one['edit_cpu_s']:.2f}"),
+        ("verify, CPU-s", lambda one: f"{one['verify_cpu_s']:.2f}"),
+        ("whole process, start to end, CPU-s", lambda one: f"{one['whole_process_cpu_s']:.2f}"),
+        ("find + rmft + write, MB per CPU-s", lambda one: f"{one['mb_per_cpu_s']['run_without_verify']:.0f}"),
+        (
+            "**find + rmft + write, share of the floor's rate**",
+            lambda one: f"**{one['run_without_verify_of_floor']:.3f}** (aim {one['aim']})",
+        ),
+        ("**verify, times the cost of find**", lambda one: f"**{one['verify_of_find']:.2f}** (aim 1)"),
+        ("largest process, MB", lambda one: f"{one['peak_rss_mb']:.0f} (aim 800)"),
+    ]
+    lines = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    lines += [f"| {label} | {' | '.join(show(result['corpora'][name]) for name in names)} |" for label, show in rows]
+    small = result["ten_thousand"]
+    return "\n".join(
+        [
+            "# The main job beside a plain copy",
+            "",
+            f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}, {versions}. "
+            f"Medians of {result['repeat']}, CPU-seconds, one worker, one thread. Only the ratios travel to other machines.",
+            "",
+            *lines,
+            "",
+            f"10,000 mails of 2 KB ({small['text_mb']:.0f} MB) through the whole run with "
+            f"default workers: {small['wall_s']:.1f} s of wall time.",
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mb", type=int, default=500, help="MB of text in each corpus")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--dir", type=Path, default=corpora.folder(), help="where corpora and scratch copies lie")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--floor", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.floor:
+        return floor(*options.floor)
+    options.dir.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=options.dir)) / "scratch"
+    result: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "repeat": options.repeat,
+        "corpora": {},
+    }
+    try:
+        for name, aim in AIMS.items():
+            about = apart(corpora.build, name, options.mb, options.dir)
+            print(f"{name}: {about['text_mb']:.0f} MB", file=sys.stderr)
+            result["corpora"][name] = {**bench_corpus(about, options.repeat, scratch), "aim": aim}
+        about = apart(corpora.build_count, "dense", 10_000, options.dir)
+        walls = [sanitize_run(Path(str(about["path"])), scratch)[1]["wall_s"] for _ in range(options.repeat)]
+        result["ten_thousand"] = {"text_mb": about["text_mb"], "wall_s": statistics.median(walls)}
+    finally:
+        shutil.rmtree(scratch.parent, ignore_errors=True)
+    for corpus in result["corpora"].values():
+        corpus["corpus"]["path"] = Path(corpus["corpus"]["path"]).name
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "main_job.json").write_text(json.dumps(result, indent=1) + "\n")
+    (options.results / "main_job.md").write_text(markdown(result))
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()

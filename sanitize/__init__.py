@@ -1,0 +1,70 @@
+"""sanitize: index every occurrence of personal data in a text corpus, rewrite it, verify, and publish clean shards.
+
+The names below load what they need when they are first used, so that the import itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sanitize.corpus import Columns
+    from sanitize.errors import LeakFound, PlanError, SanitizeError
+    from sanitize.explain import explain
+    from sanitize.kinds.kind import Kind, kinds
+    from sanitize.plan import Plan, load_plan
+    from sanitize.read import Roles
+    from sanitize.run import Settings, find, run
+    from sanitize.shards import Corpus
+    from sanitize.verify import check
+
+_HOMES = {
+    "Columns": "corpus",
+    "Corpus": "shards",
+    "Kind": "kinds.kind",
+    "LeakFound": "errors",
+    "Plan": "plan",
+    "PlanError": "errors",
+    "Roles": "read",
+    "SanitizeError": "errors",
+    "Settings": "run",
+    "check": "verify",
+    "explain": "explain",
+    "find": "run",
+    "kinds": "kinds.kind",
+    "load_plan": "plan",
+    "run": "run",
+}
+
+__all__ = [
+    "Columns",
+    "Corpus",
+    "Kind",
+    "LeakFound",
+    "Plan",
+    "PlanError",
+    "Roles",
+    "SanitizeError",
+    "Settings",
+    "check",
+    "explain",
+    "find",
+    "kinds",
+    "load_plan",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("corpus-sanitize")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sanitize' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"sanitize.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,5 @@
+"""`python -m sanitize` is the command `sanitize`."""
+
+from sanitize.cli import main
+
+main()

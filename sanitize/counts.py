@@ -1,0 +1,110 @@
+"""What is counted over the whole corpus, in SQL: the only room that sees all of it at once.
+
+A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `part_stores` (what variants are
+drawn from). Counts are taken over what earlier parts left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sanitize import queries
+from sanitize.engines.engine import Engine
+from sanitize.kinds.kind import kind as kind_named
+from sanitize.part import Counts, Editor
+
+
+def value_counts(engine: Engine, partial: Sequence[Path], out: Path) -> None:
+    """The table `value_counts`, from the counts of the tasks."""
+    engine.sql(queries.query("value_counts").text, {"partial_counts": partial}, out)
+
+
+def for_editors(
+    engine: Engine,
+    editors: Sequence[Editor],
+    *,
+    occurrences: Sequence[Path],
+    counted: Path,
+    values: Sequence[Path],
+    drops: Sequence[Path],
+    folder: Path,
+) -> tuple[Counts, ...]:
+    """What each editor needs, as files in `folder`."""
+    found: list[Counts] = []
+    left: Sequence[Path] = occurrences
+    taken: set[str] = set()
+    for number, editor in enumerate(editors):
+        tables: dict[str, Path] = {}
+        chosen = folder / f"{number}-kinds.parquet"
+        pq.write_table(pa.table({"kind": pa.array(sorted(set(editor.kinds) - taken), pa.string())}), chosen)
+        taken |= set(editor.kinds)
+        untouched = number == 0 and not drops
+        if editor.keep and "firsts" in editor.needs:
+            tables["firsts"] = folder / f"{number}-firsts.parquet"
+            if untouched and editor.keep == 1:
+                engine.sql(queries.query("firsts_from_counts").text, {"value_counts": [counted], "chosen_kinds": [chosen]}, tables["firsts"])
+            else:
+                engine.sql(queries.query("firsts").text, {"occurrences_left": left, "chosen_kinds": [chosen]}, tables["firsts"], keep=editor.keep)
+        if "value_ids" in editor.needs:
+            tables["value_ids"] = counted
+        if "part_stores" in editor.needs:
+            tables["part_stores"] = folder / f"{number}-part_stores.parquet"
+            part_stores(editor.kinds, values, tables["part_stores"])
+        if any(later.keep for later in editors[number + 1 :]):
+            left = _left(engine, left, chosen, tables.get("firsts"), folder, number)
+        found.append(Counts(tables))
+    return tuple(found)
+
+
+def _left(engine: Engine, left: Sequence[Path], chosen: Path, firsts: Path | None, folder: Path, number: int) -> list[Path]:
+    """The occurrences that remain for later editors once this one has taken its spans."""
+    if firsts is None:
+        firsts = folder / f"{number}-nothing.parquet"
+        nothing = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start", pa.int64()), ("value_id", pa.int64())])
+        pq.write_table(nothing.empty_table(), firsts)
+    drops = folder / f"{number}-drops.parquet"
+    pq.write_table(pa.table({"doc_no": pa.array([], pa.int64())}), drops)
+    claimed, out = folder / f"{number}-claimed.parquet", folder / f"{number}-left.parquet"
+    engine.sql(queries.query("claimed").text, {"occurrences_left": left, "chosen_kinds": [chosen], "firsts": [firsts]}, claimed)
+    engine.sql(queries.query("left_after_claims").text, {"occurrences": left, "claimed": [claimed], "drops": [drops]}, out)
+    return [out]
+
+
+def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path) -> None:
+    """The distinct parts of the values of each kind that has parts: columns `kind`, `part`, `text`, sorted.
+
+    A loop over the tasks' files of distinct values, not over documents: how a value splits is the kind's own rule, a columnar function.
+    """
+    found: dict[tuple[str, str], list[pl.Series]] = {}
+    for path in values:
+        table = pq.read_table(path, columns=["kind", "value", "normalised"], partitioning=None)
+        for name in kinds:
+            split = kind_named(name).split
+            if split is None:
+                continue
+            mine = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
+            if not mine.num_rows:
+                continue
+            parts = split(pl.Series(pc.coalesce(mine.column("normalised"), mine.column("value")))).unique(maintain_order=True)
+            alone = parts["last"] == ""
+            for part, texts in (
+                ("first", parts["first"].filter(~alone)),
+                ("local", parts["first"].filter(alone)),
+                ("last", parts["last"]),
+                ("domain", parts["domain"]),
+                ("tld", parts["tld"]),
+                ("host", parts.select(pl.concat_str("domain", "dot", "tld")).to_series()),
+            ):
+                found.setdefault((name, part), []).append(texts.unique())
+    frames = []
+    for (name, part), series in sorted(found.items()):
+        texts = pl.concat([one.rename("text") for one in series]).str.to_lowercase().unique().sort()
+        frames.append(pl.DataFrame({"kind": [name], "part": [part]}).join(texts.filter(texts != "").to_frame(), how="cross"))
+    empty = pl.DataFrame(schema={"kind": pl.String, "part": pl.String, "text": pl.String})
+    pl.concat([empty, *frames]).write_parquet(out, compression="lz4")

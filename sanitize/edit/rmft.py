@@ -1,0 +1,270 @@
+"""Randomized masked fine-tuning data (RMFT): keep the first occurrences of a value, turn every later one into a fresh random variant.
+
+A variant of an address keeps one randomly chosen part, its anchor (first name, last name, or domain with its TLD; with `tld` in
+`anchors` the TLD is a fourth part), and draws the others from stores; separators and letter case stay. An address of one local part
+has the anchors {local, domain}. Kinds without parts become a fake of the same shape. A variant is never a real value of the corpus and
+never repeats within a document; where the stores are exhausted, a part that is not the anchor is extended by digits.
+
+With `keep = 0` and `anchors = []` nothing of a value stays: the plan `erase`.
+
+What stays by design: each kept first occurrence, and in each variant one real part. Source: RMFT (arXiv 2512.03310), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field, PrivateAttr
+
+from sanitize.errors import ResourceError
+from sanitize.keyed import Draws, Key, pick, value_ids
+from sanitize.kinds.kind import Kind
+from sanitize.kinds.kind import kind as kind_named
+from sanitize.part import Batch, Counts, Editor
+
+I64 = npt.NDArray[np.int64]
+Anchor = Literal["first", "last", "domain", "tld"]
+_EXTEND_AFTER = 8  # attempts with the stores alone
+_OWN_PART_AFTER = 24  # from here on a drawn part may happen to be the address's own
+_ATTEMPTS = 64
+_SCARCE = 2  # a corpus store with fewer entries is filled up from the curated one
+
+
+class Rmft(Editor):
+    """Settings: `keep` first occurrences, `anchors`, `stores`, and `reserved` to draw fakes from ranges that belong to nobody."""
+
+    needs: ClassVar[tuple[str, ...]] = ("firsts", "part_stores", "value_ids")
+    keep: int = Field(default=1, ge=0)
+    anchors: tuple[Anchor, ...] = ("first", "last", "domain")
+    stores: Literal["corpus", "curated", "mixed"] = "corpus"
+    reserved: bool = False
+    _key: Key = PrivateAttr()
+    _real: dict[str, _Known] = PrivateAttr(default_factory=dict)
+    _stores: dict[tuple[str, str], pa.Array] = PrivateAttr(default_factory=dict)
+
+    def open(self, key: Key, counts: Counts) -> None:
+        """Load the corpus's value ids and part stores."""
+        self._key = key
+        ids = pq.read_table(counts.tables["value_ids"], columns=["value_id", "kind"], partitioning=None)
+        names = ids.column("kind").cast(pa.string())
+        stores = pq.read_table(counts.tables["part_stores"], partitioning=None)
+        for name in self.kinds:
+            own = ids.filter(pc.equal(names, name))
+            self._real[name] = _Known(np.asarray(own.column("value_id"), np.int64))
+            if kind_named(name).split is not None:
+                rows = stores.filter(pc.equal(stores.column("kind"), name))
+                for part in ("first", "last", "local", "domain", "host", "tld"):
+                    found = rows.filter(pc.equal(rows.column("part"), part)).column("text").cast(pa.large_string())
+                    self._stores[name, part] = self._store(part, pc.unique(found.combine_chunks()))
+
+    def _store(self, part: str, corpus: pa.Array) -> pa.Array:
+        """The sorted entries of one store."""
+        if self.stores == "corpus" and len(corpus) >= _SCARCE:
+            entries = corpus
+        elif self.stores == "curated":
+            entries = pa.array(curated(part), pa.large_string())
+        else:
+            entries = pc.unique(pa.concat_arrays([corpus, pa.array(curated(part), pa.large_string())]))
+        return entries.take(pc.sort_indices(entries))
+
+    def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+        """A fresh variant for every occurrence that is not kept."""
+        frame = batch.occurrences
+        kept = frame["kept"].to_numpy()
+        rows_of, texts_of = [], []
+        for name in self.kinds:
+            rows = np.flatnonzero((frame["kind"] == name).to_numpy() & ~kept)
+            if not len(rows):
+                continue
+            part = frame[rows]
+            doc_ids = batch.doc_ids.take(pa.array(rows))
+            draws = Draws.of(self._key, f"rmft/{name}", doc_ids, part["cell"].to_numpy(), part["start"].to_numpy())
+            values = part["value"].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+            one = kind_named(name)
+            make = self._variants(one, values) if one.split is not None else self._fakes(one, values)
+            rows_of.append(rows)
+            texts_of.append(self._fresh(one, make, part["doc_no"].to_numpy(), draws))
+        if not rows_of:
+            return np.empty(0, np.intp), pa.array([], pa.large_string()), None
+        order = np.argsort(np.concatenate(rows_of), kind="stable")
+        return np.concatenate(rows_of)[order], pa.concat_arrays(texts_of).take(pa.array(order)), None
+
+    def _fresh(self, one: Kind, make: _Make, doc_no: I64, draws: Draws) -> pa.Array:
+        """One text for each occurrence, drawn again until it is no real value and new in its document."""
+        pending = np.arange(len(draws))
+        texts: list[pa.Array] = []
+        rows: list[npt.NDArray[np.intp]] = []
+        taken = np.empty(0, np.uint64)
+        for attempt in range(_ATTEMPTS):
+            text, usable = make(pending, draws.rows(pending).again(attempt), attempt)
+            form = one.normalise(pl.Series(text)).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+            ids = value_ids(form, one.name, self._key)
+            # (document, variant) as one number: of two equal ones in a document the first stays
+            pair = ids.astype(np.uint64) ^ (doc_no[pending].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+            good = usable & ~self._real[one.name].holds(ids)
+            if len(taken):
+                good &= ~np.isin(pair, taken)
+            candidates = np.flatnonzero(good)
+            _, first = np.unique(pair[candidates], return_index=True)
+            accepted = candidates[np.sort(first)]
+            if len(accepted) == len(pending) and not texts:
+                return text
+            texts.append(text.take(pa.array(accepted)))
+            rows.append(pending[accepted])
+            taken = np.concatenate([taken, pair[accepted]])
+            pending = np.delete(pending, accepted)
+            if not len(pending):
+                break
+        else:
+            raise ResourceError(
+                f"{one.name}: no {len(pending)} further stand-ins that are new in their document could be drawn; set reserved = false, or use redact"
+            )
+        return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
+
+    def _fakes(self, one: Kind, values: pa.Array) -> _Make:
+        """Fakes of the same shape; small reserved ranges are left when they are exhausted."""
+
+        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+            reserved = self.reserved and attempt < _EXTEND_AFTER
+            fakes = one.fake(pl.Series(values.take(pa.array(rows))), draws, reserved)
+            return fakes.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), np.ones(len(rows), np.bool_)
+
+        return make
+
+    def _variants(self, one: Kind, values: pa.Array) -> _Make:
+        """Variants of values with parts: the anchor's text is the value's own, the other parts come from the stores."""
+        encoded = values.dictionary_encode()
+        code = np.asarray(encoded.indices, np.int64)
+        assert one.split is not None
+        own = one.split(pl.Series(encoded.dictionary))
+        if "tld" not in self.anchors:
+            own = own.with_columns(domain=pl.concat_str("domain", "dot", "tld"), dot=pl.lit(""), tld=pl.lit(""))
+        single = (own["last"] == "").to_numpy()
+        parts = {
+            "first": _Part.of(own["first"], self._stores[one.name, "first"]),
+            "local": _Part.of(own["first"], self._stores[one.name, "local"]),
+            "last": _Part.of(own["last"], self._stores[one.name, "last"]),
+            "domain": _Part.of(own["domain"], self._stores[one.name, "domain" if "tld" in self.anchors else "host"]),
+        }
+        if "tld" in self.anchors:
+            parts["tld"] = _Part.of(own["tld"], self._stores[one.name, "tld"])
+        between = {name: own[name].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()) for name in ("lead", "sep", "dot")}
+        names = ("first", "last", "domain", "tld")
+        many = np.array([names.index(name) for name in self.anchors], np.int64)
+        few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
+
+        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+            of = code[rows]
+            alone = single[of]
+            choose, draw_first = draws.again(0).pair(0) if attempt == 0 else (draws.again(0).pair(0)[0], draws.pair(0)[1])
+            draw_last, draw_domain = draws.pair(1)
+            anchor = np.full(len(rows), -1, np.int64)
+            for which, choices in ((~alone, many), (alone, few)):
+                if len(choices):
+                    anchor[which] = choices[pick(choose[which], len(choices))]
+            strict = attempt < _OWN_PART_AFTER
+            usable = np.ones(len(rows), np.bool_)
+            first, fits = parts["first"].draw(of, draw_first, (anchor == 0) | alone)
+            usable &= fits
+            if alone.any():
+                local, fits = parts["local"].draw(of, draw_first, (anchor == 0) | ~alone)
+                first = pc.if_else(pa.array(alone), local, first)
+                usable &= fits
+            last, fits = parts["last"].draw(of, draw_last, (anchor == 1) | alone)
+            usable &= fits
+            domain, fits = parts["domain"].draw(of, draw_domain, anchor == 2)
+            usable &= fits
+            pieces = [first, between["sep"].take(pa.array(of)), last, _text("@"), domain]
+            if "tld" in parts:
+                tld, fits = parts["tld"].draw(of, draws.pair(2)[0], anchor == 3)
+                usable &= fits | (anchor == 3)
+                pieces += [between["dot"].take(pa.array(of)), tld]
+            if attempt >= _EXTEND_AFTER:
+                digits = pa.array(pick(draws.pair(3)[0], 10 ** min(attempt - _EXTEND_AFTER + 1, 9)).astype(str), pa.large_string())
+                # the local part takes the digits, unless it is the anchor of an address that has no other
+                at_last, at_domain = ~alone & (anchor != 1), alone & (anchor == 0)
+                pieces[0] = pc.if_else(pa.array(~at_last & ~at_domain), pc.binary_join_element_wise(pieces[0], digits, _text("")), pieces[0])
+                pieces[2] = pc.if_else(pa.array(at_last), pc.binary_join_element_wise(pieces[2], digits, _text("")), pieces[2])
+                pieces[4] = pc.if_else(pa.array(at_domain), pc.binary_join_element_wise(_text("x"), digits, _text("."), pieces[4], _text("")), pieces[4])
+            if pc.any(pc.not_equal(between["lead"], "")).as_py():
+                pieces.insert(0, between["lead"].take(pa.array(of)))
+            text = pc.binary_join_element_wise(*pieces, _text(""))
+            return text, usable if strict else np.ones(len(rows), np.bool_)
+
+        return make
+
+
+_Make = Callable[[npt.NDArray[np.intp], Draws, int], tuple[pa.Array, npt.NDArray[np.bool_]]]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of the distinct values of a batch, and where its variants come from: own texts, then the store in three letter cases."""
+
+    texts: pa.Array  # own distinct texts, then the store lower, UPPER, Title
+    own: int
+    store: int
+    case: I64  # of each own text: 0 lower (and mixed), 1 upper, 2 title
+    place: I64  # of each own text in the store, -1 where it is not there
+
+    @classmethod
+    def of(cls, own: pl.Series, store: pa.Array) -> _Part:
+        lower, upper, title = own.str.to_lowercase(), own.str.to_uppercase(), own.str.to_titlecase()
+        case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0))
+        arrow = own.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+        entries = pl.Series(store)
+        forms = [form.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()) for form in (entries.str.to_uppercase(), entries.str.to_titlecase())]
+        place = pc.fill_null(pc.index_in(lower.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), store), -1)
+        return cls(pa.concat_arrays([arrow, store, *forms]), len(own), len(store), case.astype(np.int64), np.asarray(place, np.int64))
+
+    def draw(self, of: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        """The part of each occurrence: its own where it stays, else from the store in its letter case; and whether it is another."""
+        drawn = pick(bits, self.store)
+        index = np.where(stays, of, self.own + self.store * self.case[of] + drawn)
+        return self.texts.take(pa.array(index)), stays | (drawn != self.place[of])
+
+
+class _Known:
+    """A set of ids that answers for whole columns: a bitmap says no to most, a sorted list decides the rest."""
+
+    def __init__(self, ids: I64) -> None:
+        self.ids = np.unique(ids)
+        self.bits = max(10, int(len(self.ids)).bit_length() + 5)
+        self.map = np.zeros(1 << self.bits, np.bool_)
+        self.map[self.ids & ((1 << self.bits) - 1)] = True
+
+    def holds(self, ids: I64) -> npt.NDArray[np.bool_]:
+        """True for every id of the column that is in the set."""
+        maybe = np.flatnonzero(self.map[ids & ((1 << self.bits) - 1)])
+        out = np.zeros(len(ids), np.bool_)
+        if len(maybe):
+            at = np.minimum(np.searchsorted(self.ids, ids[maybe]), len(self.ids) - 1)
+            out[maybe] = self.ids[at] == ids[maybe]
+        return out
+
+
+def _text(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def curated(part: str) -> list[str]:
+    """Names from Faker's US lists, and domains under names that are reserved (RFC 2606), in lower case."""
+    from faker.providers.person.en_US import Provider
+
+    firsts = sorted({name.lower() for name in Provider.first_names if name.isascii() and name.isalpha()})
+    lasts = sorted({name.lower() for name in Provider.last_names if name.isascii() and name.isalpha()})
+    if part in ("first", "local"):
+        return firsts
+    if part == "last":
+        return lasts
+    if part == "tld":
+        return ["com", "edu", "example", "info", "net", "org"]
+    return lasts if part == "domain" else ["example.com", "example.net", "example.org", *(f"{name}.example" for name in lasts)]

@@ -1,0 +1,44 @@
+"""What an engine has to do: map a function over shard descriptors, and run SQL over tables. Text never travels through it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of one task: its place in the list, its result, and what it cost."""
+
+    place: int
+    result: Any
+    cpu_s: float
+    peak_rss_mb: float
+
+
+class Engine(Protocol):
+    """The two verbs of an engine. A task opens its files itself; results are small."""
+
+    def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
+        """Run `work` on every task, in any order; yields each as it ends. The first error stops the rest and is raised."""
+
+    def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
+        """Write the result of a statement over `tables` (name -> Parquet files) to the Parquet file `out`, in its order."""
+
+    def scalar(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Any:
+        """The first column of the first row of a statement over `tables`."""
+
+    def close(self) -> None:
+        """Give everything back. An engine is used once."""
+
+
+def engine_names() -> list[str]:
+    """The names of the engines there are."""
+    package = importlib.import_module("sanitize.engines")
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name != "engine")

@@ -1,0 +1,265 @@
+"""Names, firms, words and numbers of people who do not exist: the pools that the invented corpus is put together from.
+
+Domains are those reserved by RFC 2606, telephone numbers are 555-0100 to 555-0199, IP addresses are from the
+documentation ranges, cards are the processors' published test numbers, accounts belong to banks that do not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+I64 = npt.NDArray[np.int64]
+
+
+def _strings(values: list[str]) -> pa.Array:
+    return pa.array(values, pa.large_string())
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Everything a mail is put together from."""
+
+    tokens: pa.Array
+    lengths: I64
+    weights: npt.NDArray[np.float64]
+    plain: pa.Array
+    first: pa.Array
+    last: pa.Array
+    leads: pa.Array
+    tails: pa.Array
+    separators: pa.Array
+    numbers: pa.Array
+    domains: pa.Array
+    hosts: pa.Array
+    days: pa.Array
+    areas: pa.Array
+    phone_forms: tuple[pa.Array, pa.Array]
+    networks: pa.Array
+    hexes: pa.Array
+    schemes: pa.Array
+    cards: pa.Array
+    ibans: pa.Array
+    topics: pa.Array
+    subjects: pa.Array
+    folders: pa.Array
+    greetings: pa.Array
+    closings: pa.Array
+    titles: pa.Array
+    firms: pa.Array
+    phone_labels: pa.Array
+    stops: pa.Array
+    phrases: dict[str, pa.Array]
+
+
+@lru_cache(maxsize=1)
+def pools() -> Pools:
+    """The pools, made once."""
+    vocabulary = [*WORDS, *FOREIGN]
+    tails = [" ", ", ", ". ", "\n", ",\n", ".\n", ".\n\n", " ", ", ", ". ", "\n> ", ",\n> ", ".\n> ", ".\n> \n> "]
+    tokens = [
+        (word[:1].upper() + word[1:] if capital else word) + tail
+        for tail in tails
+        for capital in (False, True)
+        for word in vocabulary
+    ]
+    weight = 1.0 / (np.arange(len(WORDS)) + 8.0)
+    domains = [f"{host}example.{top}" for top in ("com", "org", "net") for host in ("", "mail.", "lists.", "sales.", "eu.", "lab.")]
+    domains = [
+        *domains,
+        *(f"{name}.example" for name in FIRMS),
+        *(f"{name}-{tail}.example" for name in FIRMS for tail in ("energy", "law", "labs")),
+    ]
+    months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+    # 1 January 2001 was a Monday
+    weekdays = "Mon Tue Wed Thu Fri Sat Sun".split()
+    starts = np.concatenate([[0], np.cumsum([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30])])
+    days = [f"{weekdays[int(starts[m] + d - 1) % 7]}, {d} {months[m]} 2001" for m in range(12) for d in range(1, 29)]
+    return Pools(
+        tokens=_strings(tokens),
+        lengths=np.array([len(word) + 1 for word in vocabulary], np.int64),
+        weights=np.cumsum(weight) / weight.sum(),
+        plain=_strings([word for word in WORDS if " " not in word and "'" not in word]),
+        first=_strings(FIRST),
+        last=_strings(LAST),
+        leads=_strings([*(name.lower() for name in FIRST), *(name[0].lower() for name in FIRST), *FIRST]),
+        tails=_strings([*(name.lower() for name in LAST), *LAST]),
+        separators=_strings([".", "_", "-", ""]),
+        numbers=_strings(["", *(str(number) for number in range(1, 99))]),
+        domains=_strings([*domains, *(domain.upper() if at % 3 == 0 else domain.title() for at, domain in enumerate(domains))]),
+        hosts=_strings(
+            [f"{name}.example" for name in ("thyme", "evans", "mx1", "mx2", "relay", "smtp", "gate", "post", *FIRMS[:40])]
+        ),
+        days=_strings(days),
+        areas=_strings(AREAS),
+        phone_forms=(_strings([form[0] for form in PHONE_FORMS]), _strings([form[1] for form in PHONE_FORMS])),
+        networks=_strings(["192.0.2.", "198.51.100.", "203.0.113."]),
+        hexes=_strings([f"{number:x}" for number in range(1024)]),
+        schemes=_strings(["http://", "https://", "http://www.", "https://www."]),
+        cards=_strings([spelling for card in _CARDS for spelling in (card, _grouped(card, " "), _grouped(card, "-"))]),
+        ibans=_strings(_ibans()),
+        topics=_strings(TOPICS),
+        subjects=_strings(SUBJECTS),
+        folders=_strings(["Inbox", "Sent Items", "All documents", "Discussion threads", "Notes inbox", "Archive", "Contracts"]),
+        greetings=_strings(["Hi", "Hello", "Dear", "Good morning", "Good afternoon", "Hey"]),
+        closings=_strings(["Thanks,", "Best regards,", "Regards,", "Many thanks,", "Cheers,", "Talk soon,", "Sincerely,"]),
+        titles=_strings(
+            ["Director", "Analyst", "Counsel", "Associate", "Trader", "Manager", "Engineer", "Assistant", "Vice President"]
+        ),
+        firms=_strings([name.capitalize() for name in FIRMS]),
+        phone_labels=_strings(["Tel: ", "Phone: ", "Office: ", "Mobile: ", "Fax: ", "", "Direct "]),
+        stops=_strings([". ", ". ", ".\n", ". ", ".\n\n"]),
+        phrases={name: _strings(phrases) for name, phrases in PHRASES.items()},
+    )
+
+
+def _grouped(digits: str, between: str) -> str:
+    sizes = (4, 6, 5) if len(digits) == 15 else (4, 4, 4, 4)
+    ends = np.cumsum(sizes)
+    return between.join(digits[end - size : end] for size, end in zip(sizes, ends, strict=True))
+
+
+def _ibans() -> list[str]:
+    """Accounts with right check digits at banks that do not exist: TEST in two countries, bank code zero in the third."""
+    rng, made = np.random.default_rng(0), []
+    for at in range(4_000):
+        digits = "".join(map(str, rng.integers(10, size=14)))
+        country, account = [("GB", "TEST" + digits), ("DE", "00000000" + digits[:10]), ("NL", "TEST" + digits[:10])][at % 3]
+        number = "".join(str(int(letter, 36)) for letter in account + country + "00")
+        iban = f"{country}{98 - int(number) % 97:02d}{account}"
+        made.append(" ".join(iban[place : place + 4] for place in range(0, len(iban), 4)) if at % 2 else iban)
+    return made
+
+
+# what stands before the area code and between it and the last two digits; 555-0100 to 555-0199 are kept for fiction
+PHONE_FORMS = [("", "-555-01"), ("(", ") 555-01"), ("", ".555.01"), ("+1 ", " 555 01"), ("1-", "-555-01"), ("+1-", "-555-01")]
+AREAS = (
+    "201 202 203 205 206 207 208 209 210 212 213 214 215 216 217 218 219 225 228 229 231 234 239 240 248 251 252 253 254 256 "
+    "260 262 267 269 270 276 281 301 302 303 304 305 307 308 309 310 312 313 314 315 316 317 318 319 320 321 323 330 334 336 "
+    "337 339 347 351 352 360 361 386 401 402 404 405 406 407 408 409 410 412 413 414 415 417 419 423 425 432 434 435 440 443 "
+    "469 470 475 478 479 480 484 501 502 503 504 505 507 508 509 510 512 513 515 516 517 518 520 530 540 541 551 559 561 562 "
+    "563 567 570 571 573 574 580 585 586 601 602 603"
+).split()
+_CARDS = (
+    "4111111111111111 4012888888881881 4242424242424242 4000056655665556 5555555555554444 5105105105105100 5200828282828210 "
+    "2223003122003222 378282246310005 371449635398431 6011111111111117 6011000990139424 3566002020360505 3530111333300000"
+).split()
+
+FIRST = (
+    "Ada Adam Alice Amara Amir Andrea Anna Anton Aaron Beatrice Ben Bianca Boris Brenda Bruno Camille Carl Carmen Carol "
+    "Cedric Chen Clara Colin Dana Daniel Daria David Diego Dora Edgar Elena Elias Ella Emil Emma Eric Esther Eva Fatima Felix "
+    "Fiona Frank Gabriel Gemma George Grace Greta Hannah Harold Heidi Helen Hugo Ida Igor Ines Irene Isaac Ivan Jack Jana "
+    "Jasmin Joan Jonas Judith Julia Karen Karl Kate Keiko Kenji Lars Laura Leila Leo Lena Linda Louis Lucy Lydia Magnus Marco "
+    "Maria Martin Max Maya Mia Miguel Mona Nadia Nathan Nina Noah Nora Olga Oliver Omar Oscar Paula Pedro Petra Philip Priya "
+    "Rachel Ravi Renata Rosa Ruth Sam Sara Selma Simon Sofia Stella Sven Tara Theo Thomas Tina Tom Uma Ursula Vera Victor "
+    "Viola Walter Wanda Wei Wendy Xavier Yara Yusuf Zoe"
+).split()
+LAST = (
+    "Abbott Adler Almeida Anders Archer Ashby Bakker Baldwin Barlow Becker Bennett Berg Bishop Blake Bloom Bolton Brandt "
+    "Bridges Burke Byrne Calder Carver Castell Chandra Clarke Coleman Conway Cortez Crane Dalton Dawson Delgado Dietrich "
+    "Donovan Drake Dumont Eaton Ellery Emerson Engel Fairley Farrow Fischer Fleming Forster Foster Fraser Fuentes Garner "
+    "Gibbs Goddard Graham Greer Grimm Haas Hale Hansen Harding Hartley Hayes Heller Hobbs Holm Horvath Hughes Ibarra Ingram "
+    "Iversen Jansen Jarvis Jensen Joyner Kaplan Keating Keller Kendall Kessler Kimura Kline Knox Kovacs Kramer Lambert Lang "
+    "Larkin Larsen Lehmann Lindgren Lockwood Lombard Lopez Lorenz Madsen Mallory Marsh Mayer Mendez Mercer Merritt Moreau "
+    "Morgan Moser Murphy Nash Navarro Nielsen Nolan Novak Oakley Odell Okafor Olsen Ortega Osborne Paget Palmer Parrish "
+    "Pascal Patel Pearce Perrin Petrov Pickett Porter Prescott Quinn Radcliffe Ramsey Rasmus Reiter Rhodes Richter Rivera "
+    "Rossi Rowe Ruiz Sadler Salter Santos Sawyer Schiller Serrano Sharpe Sheldon Silva Slater Somers Stark Steiner Stokes "
+    "Sutter Tanaka Tate Thorne Tobin Torres Tucker Underhill Vance Varga Vega Vogel Voss Wallace Warner Watts Weber Weller "
+    "Wexler Whitman Wilder Winters Wolfe Woods Yates Yoder Zapata Ziegler"
+).split()
+FIRMS = (
+    "acorn aldgate amberley anvil arcadia ashfield atlas beacon birchwood bluefin bramble brightwater calico canyon cascade "
+    "cedar cobalt compass copperfield corvid crescent delphi dovetail driftwood eastgate ember evergreen falcon fernhill "
+    "flint foxglove gablehall garnet glacier granite greenway hallmark harbor hawthorn hazel heron hilltop horizon ironbridge "
+    "ivory juniper kestrel keystone lakeside lantern larkspur lighthouse lindenhall longview magnolia maple marigold meadow "
+    "meridian millstone nightjar northwind oakhurst orchard osprey pebble pinecrest pioneer quarry redwood ridgeway riverbend "
+    "rosewood sandpiper seabright silverline skylark southport sparrow springfield stonegate summit sycamore tamarind thistle "
+    "timberline tradewind trillium upland valewood verdant wayside westbrook willow windmill yarrow"
+).split()
+TOPICS = [
+    "Budget", "Contract", "Gas nominations", "Pipeline capacity", "Quarterly review", "Board meeting", "Travel plans",
+    "Staff lunch", "Invoice", "Draft agreement", "Conference call", "New hire", "Server outage", "Press release",
+    "Credit terms", "Power prices", "Weather report", "Data request", "Test results", "Office move", "Password policy",
+    "Holiday schedule", "Customer visit", "Trading limits", "Tax form",
+]  # fmt: skip
+SUBJECTS = [
+    "for next week", "update", "questions", "- final version", "- please review", "attached", "and next steps",
+    "for your approval", "(second try)", "notes", "from yesterday", "summary", "2001", "Q3", "in Houston", "for the file",
+    "- reminder", "tomorrow", "as discussed", "comments",
+]  # fmt: skip
+PHRASES = {
+    "phones": [
+        "You can reach me at",
+        "Call me on",
+        "The conference number is",
+        "My new number is",
+        "Fax it to",
+        "Ring the desk at",
+    ],
+    "addresses": ["Please copy", "Send the draft to", "Ask", "I forwarded it to", "Her address is now", "The list owner is"],
+    "urls": ["The notes are at", "See", "I put the file on", "Details are on", "Register at", "The map is here:"],
+    "ips": ["The server moved to", "Logins came from", "Point the client at", "The printer is on", "Please unblock"],
+    "cards": ["Book it on the card", "The card on file is", "Charge", "Use the corporate card", "The card number is"],
+    "ibans": ["Please transfer to", "The account is", "Refund it to", "Our bank details are", "Wire the fee to"],
+    "ssns": ["The form asks for my SSN", "His social security number is", "SSN", "For payroll the number is", "Tax id"],
+}
+FOREIGN = (
+    "café naïve déjà façade résumé Zürich München größer schön für über Straße señor mañana año también niño coração São ação "
+    "não garçon Ångström smørrebrød fjörð żółw łódź čeština příloha Привет спасибо встреча договор Αθήνα καλημέρα שלום مرحبا "
+    "東京 会議 資料 北京 合同 서울 회의 नमस्ते “quoted” ‘single’ – — … € £ ½ 10° ✓ 😀 👍 🎉 Œuvre naïveté Ünal İstanbul ﬁnal №"
+).split()
+WORDS = (
+    "the to of and a in that is for it on you we be with this I have are will as not at by or from if your our can they an "
+    "all but has do would there so was about what which me their my one please when up any know more out been he no time may "
+    "let should like some only just new get need could other than into these who also then them its after see how call week "
+    "meeting now were make over think back work day here first her good had next two did send going last because before most "
+    "want very take through since where him him today his us same much well those between each still report agreement change "
+    "both while down she under month following sure deal order year information end put give way right price market below per "
+    "team letter company number part sent office list review group tomorrow forward point open use comments contract issue "
+    "issues question questions plan business process even morning date set made help provide email look issue's thing things "
+    "note high power gas energy state project copy attached file draft form document data line rate service services cost "
+    "costs total value based system current case don't it's I'm we're you're that's can't won't problem move start until "
+    "another three such able add come tell really great find best long off being own many people every second again around "
+    "within against without during few keep home place old might must however already later early late less low far lot big "
+    "small whole half several enough quite rather almost always never often perhaps maybe yes short full clear final major "
+    "main general public private local national financial legal technical special certain possible available important "
+    "different additional recent previous original necessary likely interested ready able free easy hard strong simple real "
+    "true wrong fair close near certain account accounts action address advice afternoon agenda amount analysis answer "
+    "approach approval area assistant balance bank benefit bid board book budget building buyer capacity capital cash center "
+    "chance charge check choice city claim client code committee community concern condition conference confirm consider "
+    "contact control corporate counsel country course court credit customer daily deadline decision delay delivery demand "
+    "department desk detail details development difference direct director discussion division dollars effect effort employee "
+    "evening event example exchange expect experience fact factor fax feedback fee field figure firm floor flow focus folder "
+    "follow force forecast fund future goal government growth guess hear hold hour hours house idea impact include increase "
+    "industry input interest internal invoice item job join key lack language large law lead learn leave legal level limit "
+    "link load look loss lunch mail manage management manager matter mean measure media member memo mention message method "
+    "mind minute minutes model money monthly morning natural network news night notice october offer official operations "
+    "option organization outside owner package page paper party past pay payment percent period permit person phone pipeline "
+    "plant policy position potential practice prepare present president press pretty print prior probably product production "
+    "profile program progress property proposal purchase purpose quarter quick quickly range reach read reason receive record "
+    "reduce regard region regular related release remember remove request require research resource response responsible rest "
+    "result results return revenue risk role room rule run sale sales save schedule season section sector security seem sell "
+    "senior serve session share sheet side sign site situation size software someone soon source space speak spend staff "
+    "stage standard statement status stay step stock stop storage store story strategy structure study subject success "
+    "suggest summary supply support survey table talk target task tax term terms test text thank thanks third thought ticket "
+    "title together tonight tool top topic track trade trader trading training transaction transfer transmission travel trip "
+    "trouble try turn type understand unit university update user usual vacation vendor version view visit volume wait water "
+    "weather website weekend weekly weeks west winter wish wonder word world worth write yesterday yet zone approximately "
+    "acknowledge arrangement assumption attachment background calculation certificate circumstances collateral commitment "
+    "comparison confidential confirmation consultant coordination correspondence counterparty curve deadline description "
+    "determine disclosure distribution documentation efficient electricity environmental equipment estimate evaluation "
+    "exposure facility framework generation guarantee hedge implementation independent infrastructure initiative insurance "
+    "interconnect investment jurisdiction liability liquidity maintenance negotiation nomination obligation operational "
+    "participant performance portfolio preliminary procedure provision reconciliation recommendation regulation reliability "
+    "replacement representative requirement resolution settlement specification spreadsheet substantial termination threshold "
+    "utility valuation variance wholesale"
+).split() + [
+    "as soon as possible", "in the next few days", "let me know", "on behalf of", "with regard to",
+    "at your earliest convenience", "the third quarter", "invoice 20391", "room 3412", "version 2.1", "by 5 p.m.",
+    "$1.25 million", "12 percent", "the master agreement", "the day-ahead market", "FYI", "ASAP", "per our conversation",
+    "see the attached spreadsheet", "to be determined",
+]  # fmt: skip

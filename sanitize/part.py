@@ -1,0 +1,116 @@
+"""What a part of a plan is: the protocols Finder, Dropper and Editor, what each declares, and how one is loaded by its file name.
+
+A part is a frozen pydantic model: its fields are its settings in the plan, and unknown ones are refused. **The folder is the
+registry**: `use = "rmft"` means `sanitize/edit/rmft.py`, class `Rmft`. A dotted path (`use = "mypackage.mine"`) names a user's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sanitize.errors import PlanError, nearest
+from sanitize.keyed import Key
+
+Policy = Literal["erase", "keep", "ledger"]
+Room = Literal["find", "drop", "edit"]
+
+
+class Part(BaseModel):
+    """The settings of one part of a plan. Frozen; its order in the plan is its precedence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    use: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted over the whole corpus for one part: a Parquet file or folder for each of its `needs`, by name."""
+
+    tables: Mapping[str, Path]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an editor sees: the occurrences of its kinds in some whole documents, in order, and none that an earlier part claimed.
+
+    `occurrences` has doc_no, cell, start, stop, kind, value_id, section, kept (bool) and `value` (the text of the span).
+    `doc_ids` is aligned with it, dictionary-encoded.
+    """
+
+    occurrences: pl.DataFrame
+    doc_ids: pa.DictionaryArray
+
+
+class Editor(Part):
+    """A part that replaces spans. `needs` names what is counted for it; `policy` says what the leak check may expect of it.
+
+    The first `keep` occurrences of every value, among what earlier parts left, arrive marked `kept` and must stay.
+    """
+
+    kinds: tuple[str, ...]
+    needs: ClassVar[tuple[str, ...]] = ()
+    keep: int = 0
+
+    @property
+    def policy(self) -> Policy:
+        """`erase`: nothing of these kinds is left; `keep`: exactly the kept occurrences; `ledger`: a mechanism's claim."""
+        return "keep" if self.keep else "erase"
+
+    def open(self, key: Key, counts: Counts) -> None:
+        """Called once in every worker, before the first batch."""
+
+    def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+        """Rows of `batch.occurrences` that are replaced, the replacement of each (large_string), and rows for the vault's `labels`."""
+        raise NotImplementedError(f"{type(self).__name__} lacks run()")
+
+
+def names(room: Room) -> list[str]:
+    """The names of all parts in a room, as a plan would use them."""
+    package = importlib.import_module(f"sanitize.{room}")
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+
+
+def load(room: Room, settings: Mapping[str, Any], where: str) -> Any:
+    """The part that `settings["use"]` names, made from its settings; `where` opens the error, such as `plan.toml: edit[1]`."""
+    use = settings.get("use")
+    if not isinstance(use, str):
+        raise PlanError(f'{where} has no `use`; expected use = "NAME" with a name of sanitize/{room}/; {nearest("", names(room))}')
+    if "." not in use and use not in names(room):
+        raise PlanError(f"{where}.use = {use!r}: there is no such part; {nearest(use, names(room))}")
+    module_name = use if "." in use else f"sanitize.{room}.{use}"
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise PlanError(f"{where}.use = {use!r} cannot be imported ({type(error).__name__})") from None
+    title = "".join(word.title() for word in module_name.rsplit(".", 1)[-1].split("_"))
+    if not hasattr(module, title):
+        raise PlanError(f"{where}.use = {use!r}: the module holds no class {title}")
+    return checked(getattr(module, title), settings, where)
+
+
+def checked(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> Any:
+    """A model made from plan settings; a wrong or unknown key becomes one clear `PlanError`."""
+    try:
+        return model(**settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        path = _path(where, first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise PlanError(f"{path}: unknown key; {nearest(str(first['loc'][-1]), model.model_fields)}") from None
+        raise PlanError(f"{path}: {first['msg']}") from None
+
+
+def _path(where: str, location: Sequence[str | int]) -> str:
+    inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return where + (inside if not where.endswith(":") else " " + inside.lstrip("."))

@@ -1,0 +1,157 @@
+"""A plan: which kinds are looked for, which parts run in which order. TOML in, `Plan` out, with no inheritance or interpolation.
+
+A plan decides about every kind that it finds: each is named by an editor or in `leave`, else the plan is invalid (law 6).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sanitize import part as parts
+from sanitize.errors import PlanError, nearest
+from sanitize.kinds.kind import kinds as all_kinds
+
+
+class Find(BaseModel):
+    """The `[find]` table: kinds and finders."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kinds: tuple[str, ...]
+    finders: tuple[str, ...] = ("patterns",)
+
+
+class _Source(BaseModel):
+    """The shape of a plan file, before its parts are loaded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    about: str = ""
+    publishable: bool = True
+    leave: tuple[str, ...] = ()
+    find: Find
+    drop: tuple[dict[str, Any], ...] = ()
+    edit: tuple[dict[str, Any], ...] = ()
+
+
+class Plan(BaseModel):
+    """A checked plan. `editors` in order of precedence; `leave` are kinds found, counted and not touched."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    name: str
+    about: str
+    publishable: bool
+    leave: tuple[str, ...]
+    find: Find
+    editors: tuple[Any, ...] = Field(default=())
+
+    def resolved(self) -> dict[str, Any]:
+        """Every setting with its value, as it stands in the manifest."""
+        return {
+            "name": self.name,
+            "about": self.about,
+            "publishable": self.publishable,
+            "leave": list(self.leave),
+            "find": self.find.model_dump(mode="json"),
+            "edit": [editor.model_dump(mode="json") for editor in self.editors],
+        }
+
+    def hash(self, *more: object) -> str:
+        """Sixteen hexadecimal digits of everything that decides what comes out; `more` adds what lies outside the plan."""
+        resolved = {key: value for key, value in self.resolved().items() if key not in ("name", "about")}
+        text = json.dumps([resolved, *more], sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    @property
+    def edited(self) -> dict[str, int]:
+        """The kinds that are edited, with the number of their editor."""
+        return {kind: number for number, editor in reversed(list(enumerate(self.editors))) for kind in editor.kinds}
+
+
+def plan_names() -> list[str]:
+    """The names of the shipped plans."""
+    return sorted(entry.name[:-5] for entry in (resources.files("sanitize") / "plans").iterdir() if entry.name.endswith(".toml"))
+
+
+def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
+    """The plan of a shipped name or of a TOML file, with `changes` such as `edit.0.keep=2` applied.
+
+    Raises PlanError for an unknown plan, key or kind, and for a kind that is found but that nothing decides about.
+    """
+    if name in plan_names():
+        where, text = f"plan {name}", (resources.files("sanitize") / "plans" / f"{name}.toml").read_text("utf-8")
+    else:
+        path = Path(name)
+        if not path.is_file():
+            raise PlanError(f"{name}: neither a shipped plan nor a file; {nearest(name, plan_names())}")
+        where, name = path.name, path.stem
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlanError(f"{where}: cannot be read ({type(error).__name__}); expected a TOML file in UTF-8") from None
+    try:
+        source = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{where}: not TOML: {error}") from None
+    for change in changes:
+        _set(source, change)
+    return _checked(name, where, source)
+
+
+def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
+    shape = parts.checked(_Source, source, where + ":")
+    for finder in shape.find.finders:
+        if finder not in parts.names("find"):
+            raise PlanError(f"{where}: find.finders: there is no finder {finder!r}; {nearest(finder, parts.names('find'))}")
+    for number, settings in enumerate(shape.drop):
+        parts.load("drop", settings, f"{where}: drop[{number}]")
+    editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]") for number, settings in enumerate(shape.edit))
+    known = all_kinds()
+    named = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
+    named += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
+    for place, kinds in named:
+        for kind in kinds:
+            if kind not in known:
+                raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
+            if kind not in shape.find.kinds:
+                raise PlanError(f"{where}: {place} names {kind}, which is not in find.kinds; add it there, or take it out here")
+    decided = {kind for editor in editors for kind in editor.kinds} | set(shape.leave)
+    for kind in shape.find.kinds:
+        if kind not in decided:
+            raise PlanError(f"{where}: {kind} is found, but no editor takes it; name it in an [[edit]], or in `leave` to keep it on purpose")
+    return Plan(name=name, about=shape.about, publishable=shape.publishable, leave=shape.leave, find=shape.find, editors=editors)
+
+
+def _set(source: dict[str, Any], change: str) -> None:
+    """Apply one `a.0.b=value`; the value is read as TOML, and as a plain string where it is none."""
+    path, equals, value = change.partition("=")
+    steps = path.strip().split(".")
+    if not equals or not all(steps):
+        raise PlanError(f"--set {path}: expected KEY=VALUE, such as edit.0.keep=2")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    target: Any = source
+    for position, step in enumerate(steps):
+        last = position == len(steps) - 1
+        if isinstance(target, list):
+            if not step.isdigit() or int(step) >= len(target):
+                raise PlanError(f"--set {path}: there is no entry {step} at {'.'.join(steps[:position])}; it has {len(target)} (0 is the first)")
+            if last:
+                target[int(step)] = parsed
+            else:
+                target = target[int(step)]
+        elif isinstance(target, dict):
+            if last:
+                target[step] = parsed
+            else:
+                target = target.setdefault(step, {})
+        else:
+            raise PlanError(f"--set {path}: {'.'.join(steps[:position])} is a single value, with nothing inside it")

@@ -1,0 +1,649 @@
+"""The named queries of `sql/`, bound and checked, and a DuckDB connection that may look at a WORK folder and do nothing else.
+
+A `.sql` file holds one statement in the portable subset, under a header that says what it is. `connect` shows every table of WORK
+as a view: text columns are masked by shape before a query sees them, unless they are asked for with `reveal`; only the files behind
+the views can be opened, nothing can be written, and the settings are locked. What it costs: the views are read when they are asked,
+so only a query's result is held. Running queries for the pipeline is left to the engines; they take `Query.text` and `Query.bind`.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError, nearest
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+    import pyarrow as pa
+    from duckdb.sqltypes import DuckDBPyType
+
+Value = int | float | bool | str
+FORMATS = ("table", "csv", "json", "parquet")
+
+# -------------------------------------------------------------------------------------------------------------------- named queries
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A scalar that a query takes by `$name`. Its type is that of its default; one without default is required."""
+
+    name: str
+    type: str  # number | decimal | truth | text
+    default: Value | None
+
+    def convert(self, given: object, query: str) -> Value:
+        """A given value, or its spelling on the command line, in the parameter's type."""
+        try:
+            if self.type == "number":
+                number = int(given) if isinstance(given, str) else given
+                if type(number) is int and 0 <= number < 1 << 63:
+                    return number
+            elif self.type == "decimal":
+                decimal = float(given) if isinstance(given, str | int) else given
+                if type(decimal) is float and math.isfinite(decimal):
+                    return decimal
+            elif self.type == "truth":
+                truth = {"true": True, "false": False}.get(given.lower()) if isinstance(given, str) else given
+                if type(truth) is bool:
+                    return truth
+            elif isinstance(given, str):
+                return given
+        except ValueError:
+            pass
+        wanted = {"number": "a whole number, 0 or more", "decimal": "a number", "truth": "true or false"}.get(self.type, "a text")
+        raise UsageError(f"query {query}: {self.name} = {given!r:.40}; expected {wanted}, such as --set {self.name}={self.example}")
+
+    @property
+    def example(self) -> str:
+        """A value as it is typed on the command line."""
+        value = {"number": 2, "decimal": 0.5, "truth": True, "text": "all"}[self.type] if self.default is None else self.default
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A named query: what it does, the tables it reads, the columns it gives, the parameters it takes, and its statement."""
+
+    name: str
+    does: str
+    reads: tuple[str, ...]
+    gives: tuple[str, ...]
+    takes: tuple[Parameter, ...]
+    text: str
+    columns: Mapping[str, tuple[str, ...]]  # of the tables that exist only while a plan runs
+
+    def bind(self, given: Mapping[str, object] | None = None) -> dict[str, Value]:
+        """All parameters of the query, typed: those given, else their defaults. Strings are converted."""
+        given = given or {}
+        known = {parameter.name: parameter for parameter in self.takes}
+        for name in given:
+            if name not in known:
+                raise UsageError(f"query {self.name} takes no {name!r}; {nearest(name, known)}")
+        bound: dict[str, Value] = {}
+        for name, parameter in known.items():
+            if name in given:
+                bound[name] = parameter.convert(given[name], self.name)
+            elif parameter.default is not None:
+                bound[name] = parameter.default
+            else:
+                raise UsageError(f"query {self.name} needs {name}, which has no default. Give it: --set {name}={parameter.example}")
+        return bound
+
+    @property
+    def signature(self) -> str:
+        """Its parameters in one line, such as `kind=all limit=20`."""
+        return " ".join(f"{p.name}={p.example}" if p.default is not None else f"{p.name}=({p.type})" for p in self.takes)
+
+
+def settings(pairs: Sequence[str]) -> dict[str, str]:
+    """The `--set k=3` arguments of the command line as a mapping of strings."""
+    given: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {pair[:40]}: expected NAME=VALUE, such as --set limit=50")
+        if name.strip() in given:
+            raise UsageError(f"--set {name.strip()} is given twice; give it once")
+        given[name.strip()] = value
+    return given
+
+
+@cache
+def queries() -> Mapping[str, Query]:
+    """All queries of `sql/` by name, in order of name."""
+    here = Path(__file__).resolve().parent
+    folder = here / "sql" if (here / "sql").is_dir() else here.parent / "sql"  # inside the wheel, or beside the package
+    files = sorted(folder.glob("*.sql"))
+    assert files, "sql/ is missing"
+    return {file.stem: parse(file.read_text("utf-8"), file.stem) for file in files}
+
+
+def query(name: str) -> Query:
+    """The query of that name; a wrong name lists what there is and the nearest."""
+    found = queries().get(name)
+    if found is None:
+        raise UsageError(f"there is no query {name!r}; {nearest(name, queries())}")
+    return found
+
+
+_LITERAL = re.compile(r"\$(\w+)(?:\s*=\s*('[^']*'|true|false|-?\d+\.\d+|-?\d+)|\s+(number|decimal|truth|text))")
+_TABLE = re.compile(r"(\w+)(?:\s*\(([^)]*)\))?")
+
+
+def parse(source: str, name: str) -> Query:
+    """A query from the text of its file. A wrong header is our own mistake, so it is asserted."""
+    head: dict[str, str] = {}
+    body: list[str] = []
+    key = ""
+    for line in source.splitlines():
+        match = re.match(r"-- (name|does|reads|gives|takes): (.*)", line) if not body else None
+        if match:
+            key = match[1]
+            assert key not in head, f"{name}.sql: {key} stands twice"
+            head[key] = match[2].strip()
+        elif line.startswith("--") and not body:
+            head[key] += " " + line[2:].strip()
+        elif line.strip() or body:
+            body.append(line)
+    assert list(head) == ["name", "does", "reads", "gives", "takes"], f"{name}.sql: name, does, reads, gives, takes, in this order"
+    assert head["name"] == name, f"{name}.sql: its name is {head['name']}"
+    tables = {
+        match[1]: tuple(part.strip() for part in match[2].split(",")) if match[2] else ()
+        for match in _TABLE.finditer(head["reads"])
+    }
+    takes = () if head["takes"] == "nothing" else tuple(_parameter(match) for match in _LITERAL.finditer(head["takes"]))
+    assert head["takes"] == "nothing" or len(takes) == head["takes"].count("$"), f"{name}.sql: a parameter cannot be read"
+    text = "\n".join(body).strip()
+    assert ";" not in text, f"{name}.sql: one statement, without a semicolon"
+    gives = tuple(part.strip() for part in head["gives"].split(","))
+    columns = {table: listed for table, listed in tables.items() if listed}
+    return Query(name, head["does"], tuple(tables), gives, takes, text, columns)
+
+
+def _parameter(match: re.Match[str]) -> Parameter:
+    name, default, kind = match.groups()
+    if default is None:
+        return Parameter(name, kind, None)
+    if default.startswith("'"):
+        return Parameter(name, "text", default[1:-1])
+    if default in ("true", "false"):
+        return Parameter(name, "truth", default == "true")
+    return Parameter(name, "decimal", float(default)) if "." in default else Parameter(name, "number", int(default))
+
+
+# ---------------------------------------------------------------------------------------------------------------------------- masks
+
+# Letters become A or a, digits 9, every other character outside printable ASCII ?, and a run is never longer than 4: what is left
+# is the shape of a text. One list for DuckDB and Polars, whose regular expressions agree on all of it.
+_SHAPE = (
+    (r"[\p{Lu}\p{Lt}]", "A"),
+    (r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", "a"),
+    (r"\p{N}", "9"),
+    (r"[^\x20-\x7E]", "?"),
+    ("A{5,}", "AAAA"),
+    ("a{5,}", "aaaa"),
+    ("9{5,}", "9999"),
+)
+_ADDRESS = r"^([A-Za-z0-9])[^@]*@([A-Za-z0-9])[^@]*\.([A-Za-z]{2,6})$"  # j***@e***.com; a longer last label could be a name
+
+
+def shape_expression(column: str) -> str:
+    """SQL for the shape of a text: `Jane Doe, 555-0100` gives `Aaaa Aaa, 999-9999`. `column` is an SQL expression."""
+    for pattern, letter in _SHAPE:
+        column = f"regexp_replace({column}, {quote_literal(pattern)}, '{letter}', 'g')"
+    return column
+
+
+def mask_expression(column: str, kind: str | None = None) -> str:
+    """SQL for a masked value: its shape, or `j***@e***.com` where the SQL expression `kind` says EMAIL_ADDRESS."""
+    shape = shape_expression(column)
+    if kind is None:
+        return shape
+    pattern = quote_literal(_ADDRESS)
+    address = rf"regexp_replace({column}, {pattern}, '\1***@\2***.\3')"
+    return f"CASE WHEN {kind} = 'EMAIL_ADDRESS' AND regexp_matches({column}, {pattern}) THEN {address} ELSE {shape} END"
+
+
+def masked(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
+    """The same masks on a Polars column: shapes, and `j***@e***.com` where `kinds` says EMAIL_ADDRESS."""
+    import polars as pl
+
+    text = shape = pl.col("text")
+    for pattern, letter in _SHAPE:
+        shape = shape.str.replace_all(pattern, letter)
+    frame = pl.DataFrame({"text": texts.cast(pl.String)})
+    if kinds is not None:
+        frame = frame.with_columns(kinds.cast(pl.String).alias("kind"))
+        address = text.str.replace(_ADDRESS, "${1}***@${2}***.${3}")
+        shape = pl.when((pl.col("kind") == "EMAIL_ADDRESS") & text.str.contains(_ADDRESS)).then(address).otherwise(shape)
+    return frame.select(shape.alias(texts.name)).to_series()
+
+
+# --------------------------------------------------------------------------------------------------------------- the tables of WORK
+
+
+class DocumentFile(Protocol):
+    """A Parquet file that holds documents, as `sanitize.shards.Source` describes it."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def first_doc_no(self) -> int: ...
+    @property
+    def columns(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True)
+class _View:
+    name: str
+    select: str  # what it reads, raw
+    files: tuple[str, ...]
+
+
+# Text columns that hold no text of the corpus. Every other text column is masked, also of tables this file has never heard of.
+_PLAIN = frozenset({"kind", "finder", "section", "part", "reason", "source", "place", "unit"})
+
+
+def connect(
+    work: Path,
+    *,
+    reveal: bool = False,
+    memory_limit: str | None = None,
+    run: str | None = None,
+    documents: Sequence[DocumentFile] = (),
+) -> duckdb.DuckDBPyConnection:
+    """A fresh DuckDB in memory with every table of WORK as a view, and no way to anything else.
+
+    Tables that are not there yet are empty. `run` is the plan hash whose edits and drops are shown, by default the latest one's.
+    Statements of strangers go through `ask`: it alone refuses the ways around a masked view.
+    """
+    import duckdb
+
+    work = work.resolve()
+    views = _views(work, run, documents)
+    connection = duckdb.connect(":memory:")
+    try:
+        for statement in _create(connection, views, reveal):
+            connection.execute(statement)
+        allowed = sorted({name for view in views for file in view.files for name in (file, _glob_escaped(file))})
+        connection.execute(f"SET temp_directory = {quote_literal(str(work / 'spill'))}")
+        connection.execute(f"SET allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
+        if memory_limit is not None:
+            _set_memory(connection, memory_limit)
+        for setting, value in _LOCKS.items():
+            connection.execute(f"SET {setting} = {value}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+# In this order: external access goes before the lock, and nothing changes after it.
+_LOCKS = {
+    "python_enable_replacements": "false",  # else a table name may stand for a Python variable
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+
+
+def init_sql(work: Path, *, reveal: bool = False, run: str | None = None, documents: Sequence[DocumentFile] = ()) -> str:
+    """CREATE VIEW statements over all tables of WORK, for DuckDB, dbt or a notebook; masked like `connect` unless `reveal`."""
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        return "".join(f"{statement};\n" for statement in _create(connection, _views(work.resolve(), run, documents), reveal))
+
+
+def _create(connection: duckdb.DuckDBPyConnection, views: Sequence[_View], reveal: bool) -> Iterator[str]:
+    import duckdb
+
+    for view in views:
+        try:
+            relation = connection.sql(view.select)
+            columns = list(zip(relation.columns, relation.types, strict=True))
+        except duckdb.Error:
+            raise OutputBroken(
+                f"table {view.name} of WORK cannot be read as Parquet; run `sanitize find` again to make it anew"
+            ) from None
+        select = view.select
+        if not reveal:
+            plain = frozenset({"doc_id"}) if view.name == "documents" else _PLAIN
+            listed = (
+                quote_name(name) if name in plain else f"{_masked_column(view.name, name, kind)} AS {quote_name(name)}"
+                for name, kind in columns
+            )
+            select = f"SELECT {', '.join(listed)} FROM ({view.select})"  # noqa: S608 - names are quoted
+        yield f"CREATE OR REPLACE VIEW {quote_name(view.name)} AS {select}"
+
+
+def _masked_column(table: str, name: str, kind: DuckDBPyType) -> str:
+    if table == "values" and name in ("value", "normalised"):
+        return mask_expression(quote_name(name), "kind")
+    return _masked_type(quote_name(name), kind)
+
+
+_NUMBERS = frozenset({"boolean", "float", "double", "decimal"}) | {
+    f"{sign}{size}" for sign in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
+}
+_TIMES = frozenset({"date", "time", "interval", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}) | {
+    "time with time zone",
+    "timestamp with time zone",
+}
+
+
+def _masked_type(column: str, kind: Any, depth: int = 0) -> str:
+    name = kind.id.lower()
+    if name in _NUMBERS | _TIMES:
+        return column
+    if name in ("varchar", "enum"):
+        return mask_expression(column if name == "varchar" else f"CAST({column} AS VARCHAR)")
+    if name == "list":
+        return f"list_transform({column}, lambda x{depth}: {_masked_type(f'x{depth}', kind.children[0][1], depth + 1)})"
+    if name == "struct":
+        inside = (
+            f"{quote_name(n)} := {_masked_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}"
+            for n, t in kind.children
+        )
+        return f"CASE WHEN {column} IS NULL THEN NULL ELSE struct_pack({', '.join(inside)}) END"
+    return f"CAST(CASE WHEN {column} IS NULL THEN NULL ELSE '?' END AS VARCHAR)"  # bytes, maps, unions and what is still to come
+
+
+def _views(work: Path, run: str | None, documents: Sequence[DocumentFile]) -> list[_View]:
+    if not work.is_dir():
+        raise UsageError(f"{work}: there is no such WORK folder. Make one: sanitize find INPUT --work {work}")
+    from sanitize import tables
+
+    latest = _latest_run(work, run)
+    folders = {folder.name: folder for folder in _folders(work / "tables")} | {
+        "values": work / "vault" / "values",
+        "quarantine": work / "quarantine",
+    }
+    if latest is not None:
+        folders |= {"edits": latest / "edits", "drops": latest / "drops"}
+        folders |= {folder.name: folder for folder in _folders(latest / "vault")}
+    files = {name: tuple(_parquet(folder)) for name, folder in folders.items()}
+    found = [_View(name, f"FROM {_read(paths)}", paths) for name, paths in sorted(files.items()) if paths]
+    missing = [_View(name, _empty(table.schema), ()) for name, table in tables.ALL.items() if not files.get(name)]
+    return [*found, *missing, _documents_view(documents)]
+
+
+def _latest_run(work: Path, run: str | None) -> Path | None:
+    """The folder of one plan's run: the named one, else the one whose plan was written last; None before the first run."""
+    runs = {folder.name: folder for folder in _folders(work / "runs") if (folder / "plan.json").is_file()}
+    if run is not None and run not in runs:
+        raise UsageError(f"{work}: there is no run {run!r}; {nearest(run, runs)}")
+    if run is not None:
+        return runs[run]
+    return max(runs.values(), key=lambda folder: ((folder / "plan.json").stat().st_mtime_ns, folder.name), default=None)
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")) if parent.is_dir() else []
+
+
+def _parquet(folder: Path) -> Iterator[str]:
+    """All Parquet files under a folder, in order of path; unfinished ones carry another ending."""
+    for place, below, names in os.walk(folder):
+        below.sort()
+        yield from (
+            str(Path(place, name).resolve()) for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")
+        )
+
+
+def _documents_view(documents: Sequence[DocumentFile]) -> _View:
+    if not documents:
+        names = (("doc_no", "BIGINT"), ("doc_id", "VARCHAR"), ("text", "VARCHAR"))
+        columns = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in names)
+        return _View("documents", f"SELECT {columns} WHERE false", ())
+    paths = tuple(str(Path(file.path).resolve()) for file in documents)
+    parts = []
+    for path, file in zip(paths, documents, strict=True):
+        number = f"{int(file.first_doc_no)} + file_row_number AS doc_no"
+        others = (f"{quote_name(column)} AS {quote_name(name)}" for name, column in file.columns.items() if name != "doc_no")
+        read = _read((path,), ", file_row_number = true")
+        parts.append(f"SELECT {', '.join([number, *others])} FROM {read}")  # noqa: S608 - names are quoted
+    return _View("documents", " UNION ALL BY NAME ".join(parts), paths)
+
+
+def _empty(schema: pa.Schema) -> str:
+    names = {"int64": "BIGINT", "int32": "INTEGER", "float": "REAL"}
+    columns = (f"CAST(NULL AS {names.get(str(field.type), 'VARCHAR')}) AS {quote_name(field.name)}" for field in schema)
+    return f"SELECT {', '.join(columns)} WHERE false"
+
+
+def _read(files: Sequence[str], more: str = "") -> str:
+    listed = ", ".join(quote_literal(_glob_escaped(file)) for file in files)
+    return f"read_parquet([{listed}], hive_partitioning = false{more})"
+
+
+def _glob_escaped(path: str) -> str:
+    escaped = glob.escape(path)
+    if escaped != path and "\\" in path:  # a pattern with a backslash is cut in two there, and nothing escapes that
+        raise InputRefused(f"{visible(path)[:200]}: a name with a backslash and one of * ? [ cannot be read. Rename it")
+    return escaped
+
+
+def quote_literal(text: str) -> str:
+    """A text as an SQL literal. The one place where a name becomes part of a statement, with `quote_name`."""
+    return "'" + _speakable(text).replace("'", "''") + "'"
+
+
+def quote_name(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + _speakable(name).replace('"', '""') + '"'
+
+
+def _speakable(text: str) -> str:
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise InputRefused(f"{visible(text)[:200]}: a name with NUL or with bytes that are not UTF-8 cannot be read. Rename it")
+    return text
+
+
+def _set_memory(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
+    import duckdb
+
+    try:
+        connection.execute(f"SET memory_limit = {quote_literal(limit)}")
+    except duckdb.Error:
+        raise UsageError(f"--memory-limit {limit[:40]}: expected a size, such as 4GB or 512MB") from None
+
+
+# --------------------------------------------------------------------------------------------------------------------------- asking
+
+
+def ask(connection: duckdb.DuckDBPyConnection, statement: str | Query, params: Mapping[str, object] | None = None) -> pa.Table:
+    """The result of one SELECT (DESCRIBE, SUMMARIZE and SHOW TABLES are SELECTs too) or of a named query.
+
+    Refused: more than one statement, anything that writes, attaches or sets, and tables and table functions beyond the views, since
+    a file that is read directly is not masked. Errors about the statement are passed on; errors that may quote data are not.
+    """
+    import duckdb
+
+    views = {row[0].lower() for row in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
+    if isinstance(statement, Query):
+        if missing := [table for table in statement.reads if table not in views]:
+            raise UsageError(
+                f"query {statement.name} reads {', '.join(missing)}, which exists only while a plan runs; it cannot be asked here"
+            )
+        params, text = statement.bind(params), statement.text
+    else:
+        text = statement
+        _allow(connection, text, views)
+    try:
+        relation = connection.sql(text, params=dict(params) if params else None)
+        return relation.to_arrow_table()
+    except duckdb.Error as error:
+        raise _cleaned(error) from None
+
+
+_TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series"})
+_CATALOGUE = frozenset({"duckdb_tables", "duckdb_views", "duckdb_columns", "duckdb_functions", "duckdb_types", "duckdb_keywords"})
+_ONE_SELECT = "only one SELECT, DESCRIBE, SUMMARIZE or SHOW TABLES at a time is answered; nothing here writes, attaches or sets"
+
+
+def _allow(connection: duckdb.DuckDBPyConnection, text: str, views: set[str]) -> None:
+    """Refuse all but one SELECT over the views. The statement is judged by DuckDB's own parse of it, not by its letters."""
+    import duckdb
+
+    try:
+        statements = duckdb.extract_statements(text)
+        tree = json.loads(connection.execute("SELECT json_serialize_sql(CAST(? AS VARCHAR))", [text]).fetchall()[0][0])
+    except duckdb.Error as error:
+        raise _cleaned(error) from None
+    except (UnicodeError, ValueError):
+        raise UsageError("the statement is not valid text") from None
+    if len(statements) != 1 or tree.get("error"):
+        if tree.get("error_type") == "parser":
+            raise UsageError(f"SQL: {visible(str(tree.get('error_message')))}")
+        raise UsageError(f"refused: {_ONE_SELECT}")
+    nodes = list(_nodes(tree))
+    # names made by WITH; one that could also name a file is not believed, since outside its scope it would open that file
+    named = {name.lower() for node in nodes if "cte_map" in node for name in _with_names(node) if re.fullmatch(r"\w+", name)}
+    for node in nodes:
+        if node.get("type") == "BASE_TABLE":
+            schema, table = str(node.get("schema_name", "")).lower(), str(node.get("table_name", "")).lower()
+            own = schema in ("", "main") and str(node.get("catalog_name", "")).lower() in ("", "memory")
+            if schema != "information_schema" and not (own and table in views | named | _CATALOGUE):
+                raise UsageError(f"there is no table {visible(table)[:60]!r} here; {nearest(table, views)}")
+        elif node.get("type") == "TABLE_FUNCTION":
+            function = str((node.get("function") or {}).get("function_name", "")).lower()
+            if function not in _TABLE_FUNCTIONS | _CATALOGUE:
+                raise UsageError(
+                    f"refused: {visible(function)[:60]}() reads past the tables of WORK; ask the tables themselves: SHOW TABLES"
+                )
+        special = node.get("type") == "SHOW_REF" and not node.get("query") and node.get("table_name") != '"tables"'
+        if special or node.get("type") in ("COLUMN_DATA", "BOUND_TABLE_REF"):
+            raise UsageError(f"refused: {_ONE_SELECT}")
+
+
+def _with_names(node: dict[str, Any]) -> list[str]:
+    return [str(entry["key"]) for entry in node["cte_map"]["map"]]
+
+
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            yield node
+            pending.extend(node.values())
+        elif isinstance(node, list):
+            pending.extend(node)
+
+
+def _cleaned(error: duckdb.Error) -> UsageError | ResourceError | OutputBroken:
+    """What may be said about a DuckDB error: the message where it speaks of the statement, a fixed text where it may quote data."""
+    import duckdb
+
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return ResourceError("the query needs more memory than the limit; raise --memory-limit, or narrow the query")
+    if isinstance(error, duckdb.PermissionException):
+        return UsageError("refused: a query reads the tables of WORK and nothing else")
+    if isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException | duckdb.SyntaxException):
+        return UsageError(f"SQL: {visible(str(error).split(chr(10) + chr(10))[0])}")
+    if isinstance(error, duckdb.ConversionException):
+        return UsageError("SQL: a value cannot be converted to the wanted type; TRY_CAST gives null instead")
+    if isinstance(error, duckdb.OutOfRangeException):
+        return UsageError("SQL: a number is out of range")
+    if isinstance(error, duckdb.IOException):
+        return OutputBroken("a table file of WORK cannot be read, or the spill folder not be written; run `sanitize find` again")
+    return UsageError(f"SQL: the statement cannot be carried out ({type(error).__name__})")
+
+
+# -------------------------------------------------------------------------------------------------------------------------- showing
+
+# Controls, bidirectional overrides, zero-width and tag characters: they do nothing for a reader and much for a forger.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """A text with white space as blanks and every other control character spelled out, such as U+202E."""
+    return _UNSEEN.sub(lambda match: " " if match[0] in "\t\n\r" else f"U+{ord(match[0]):04X}", text)
+
+
+def render(table: pa.Table, format: str = "table", *, width: int | None = None, most: int = 1000) -> str | bytes:
+    """A result for people (`table`: its first `most` rows), spreadsheets (`csv`), programs (`json`: an array of row objects), or as
+    Parquet bytes (`parquet`)."""
+    if format not in FORMATS:
+        raise UsageError(f"--format {format}; {nearest(format, FORMATS)}")
+    if format == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.replace_schema_metadata(None), sink, use_dictionary=False, write_statistics=False, store_schema=False)
+        return bytes(sink.getvalue().to_pybytes())
+    if format == "json":
+        rows = [dict(zip(table.column_names, row, strict=True)) for row in _rows(table)]
+        return json.dumps(rows, default=_spoken, allow_nan=False) + "\n"
+    if format == "csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([_guarded(name) for name in table.column_names])
+        writer.writerows(
+            [_guarded(_cell(value)) if not isinstance(value, int | float) else value for value in row] for row in _rows(table)
+        )
+        return out.getvalue()
+    return _drawn(table, width, most)
+
+
+def _drawn(table: pa.Table, width: int | None, most: int) -> str:
+    import pyarrow as pa
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for field in table.schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        drawn.add_column(Text(visible(field.name)), justify="right" if number else "left", overflow="fold")
+    for row in _rows(table.slice(0, most)):
+        drawn.add_row(*(Text("" if value is None else visible(_cell(value))) for value in row))
+    out = io.StringIO()
+    console = Console(file=out, width=width or shutil.get_terminal_size((120, 24)).columns, color_system=None, highlight=False)
+    console.print(drawn)
+    more = f"{table.num_rows - most:,} more rows; --format csv shows them all\n" if table.num_rows > most else ""
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n" + more
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Rows with their values as JSON knows them; a NaN is a null. By position, so that two columns of one name do no harm."""
+    columns = [column.to_pylist() for column in table.columns]
+    for row in zip(*columns, strict=True):
+        yield tuple(None if isinstance(value, float) and not math.isfinite(value) else value for value in row)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list | dict):
+        return json.dumps(value, default=_spoken, ensure_ascii=False)
+    return str(_spoken(value))
+
+
+def _spoken(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _guarded(text: str) -> str:
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text  # a spreadsheet would run it as a formula

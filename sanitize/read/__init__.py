@@ -1,0 +1,277 @@
+"""Files to documents: what lies in the inputs (`survey`), and one piece of it in standard form (`stage`).
+
+A reader is one file of this folder with `FORMATS` (format -> suffixes), `recognise`, `accepts`, `look` and `stage`; nothing else
+knows it. A survey opens every file and reads its beginning (0.1 ms a file), and of JSON lines a sample. Staging holds one batch of
+5,000 records or 16 MiB, and one record; it makes about 60 MB of mail a second and core. Numbering documents is left to the caller:
+the rows of a unit follow those of the unit before it.
+
+Which files count in a folder, in bytewise order of their relative paths:
+
+- What a file is follows from its name where a reader knows the suffix, else from its first bytes. One mail a file needs no suffix.
+- Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has `.Sent/cur`). `_SUCCESS`,
+  `_metadata` and `_common_metadata` do not count, nor a maildir's `tmp`, nor what stands beside `cur` and `new` without being mail.
+- Links are followed to files inside the folder only.
+- Every other file is a document that goes to quarantine with a reason. A file the user names is refused instead.
+
+A leaf path that is a column's exact name means that column. Places: `row` counts from 0 in the file, as DuckDB's file_row_number;
+`line` and `mail` count from 1. A compressed file that breaks off gives all records before the break and one more, `truncated`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import pkgutil
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+
+from sanitize.errors import InputRefused
+from sanitize.read import mail
+from sanitize.read.mail import mail_text
+from sanitize.read.opened import head
+from sanitize.read.standard import Mapping, faults, fields, leaf_of, mapping, standard, united, without
+from sanitize.read.unit import REASONS, Layout, Look, Roles, Staged, Survey, Unit, Unreadable, shown
+from sanitize.read.writer import Writer
+
+__all__ = [
+    "REASONS",
+    "Layout",
+    "Roles",
+    "Staged",
+    "Survey",
+    "Unit",
+    "faults",
+    "mail_text",
+    "stage",
+    "standard",
+    "survey",
+    "without",
+]
+
+FILES, BYTES = 1_000, 64 << 20  # of small files that one worker takes
+SMALL = 1 << 20  # an mbox up to this size goes with its neighbours: there are trees of mails that begin with an envelope line
+_NOT_DATA = frozenset(("_SUCCESS", "_metadata", "_common_metadata"))  # Spark's marks and footers, which repeat the data's
+_COMPRESSED = (".gz", ".zst", ".zstd")
+_CAN = "Parquet, JSON lines (also .gz and .zst), mbox, maildir and folders of mails can be read"
+
+
+def _readers() -> dict[str, ModuleType]:
+    """The reader of each format: the folder is the registry."""
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    return {format: module for module in modules for format in getattr(module, "FORMATS", ())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """A file as it was found under an input, and what it turned out to be.
+
+    root     The input it belongs to; the file itself where the user named it.
+    hidden   It counts only if it is mail: a dot name, or what stands beside `cur` and `new` of a maildir.
+    format   How it is read; "" where it is not, for `reason`, or without one because it does not count.
+    sure     Its name says its format, not only its first bytes.
+    """
+
+    path: str
+    root: str
+    size: int
+    hidden: bool = False
+    format: str = ""
+    reason: str = ""
+    sure: bool = False
+    look: Look | None = None
+
+    @property
+    def named(self) -> bool:
+        return self.path == self.root
+
+
+def survey(inputs: Sequence[Path], roles: Roles) -> Survey:
+    """What lies in the inputs: units in corpus order, the schema of the corpus in standard form, and what cannot be read."""
+    readers = _readers()
+    files: list[_File] = []
+    for path in map(str, inputs):
+        there = _walk(path) if os.path.isdir(path) else [_named(path)]
+        found = [_looked(_known(file, readers), readers, roles) for file in there]
+        for file in found:
+            if file.named and file.reason:
+                raise InputRefused(_refusal(file))
+        if not any(file.format for file in found):
+            raise InputRefused(f"{shown(path)}: nothing in this folder can be read ({len(found)} files). {_CAN}.")
+        files += found
+    parts: list[tuple[str, list[pa.Field], bool]] = []
+    columns: dict[str, Mapping] = {}
+    for number, file in enumerate(files):
+        if file.look is None or (file.look.columns and file.look.columns in columns.values()):  # all mails look the same
+            continue
+        schema, soft = file.look.schema, file.look.soft
+        if soft and not file.sure and not file.named and leaf_of(roles.text[0], schema) is None:
+            files[number] = dataclasses.replace(file, format="", reason="no_text", look=None)
+            continue
+        pairs = file.look.columns or mapping(schema, roles, file.path)
+        if soft:  # a role's column may come later than the sample
+            said = {standard for _, standard in pairs}
+            pairs += tuple((name, name) for name in ("doc_id", "user_id") if name not in said)
+        columns[file.path] = pairs
+        parts.append((file.path, fields(schema, pairs, roles), soft))
+    return Survey(
+        units=_units(files, columns),
+        files=[(file.path, file.size) for file in files if file.format or file.reason not in ("", "symlink", "not_a_file")],
+        bad=[(file.path, file.reason) for file in files if file.reason],
+        ignored=[file.path for file in files if not file.format and not file.reason],
+        layout=Layout(schema=united(parts), roles=roles),
+    )
+
+
+def stage(unit: Unit, survey: Survey | Layout, out: Path, quarantine: Path, max_doc_bytes: int) -> Staged:
+    """Writes one unit in standard form, a row for every record, and the list of the records that could not be read.
+
+    `survey.layout` says as much as the survey and is small: hand that to workers.
+    """
+    layout = survey.layout if isinstance(survey, Survey) else survey
+    with Writer(out, quarantine, layout.schema) as writer:
+        _readers()["mail" if unit.how else unit.format].stage(unit, layout, writer, max_doc_bytes)
+    assert writer.staged is not None
+    return writer.staged
+
+
+# --- which files there are --------------------------------------------------------------------------------------------------------
+
+
+def _named(path: str) -> _File:
+    """A file the user named; a link is what it points at."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        raise InputRefused(f"{shown(path)}: there is no such file or folder. Check the path.") from None
+    return _File(path=path, root=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
+
+
+def _walk(root: str) -> list[_File]:
+    """All files of a folder, bytewise by relative path. Nothing is matched as a pattern: file names may hold any character."""
+    real, found = os.path.realpath(root), []
+    folders = [(root, False)]
+    while folders:
+        folder, hidden = folders.pop()
+        try:
+            with os.scandir(folder) as scan:
+                entries = list(scan)
+        except OSError:
+            found.append(_File(path=os.path.join(folder, "."), root=root, size=0, hidden=hidden, reason="unreadable"))
+            continue
+        maildir = {"cur", "new"} <= {entry.name for entry in entries}
+        for entry in entries:
+            dot = hidden or entry.name.startswith(".")
+            if entry.is_dir(follow_symlinks=False):
+                if not (maildir and entry.name == "tmp"):
+                    folders.append((entry.path, dot))
+                continue
+            beside = maildir or entry.name in _NOT_DATA
+            found.append(_entry(entry, root, real, dot or beside))
+    prefix = len(os.path.join(root, ""))
+    return sorted(found, key=lambda file: os.fsencode(file.path[prefix:]))
+
+
+def _entry(entry: os.DirEntry[str], root: str, real: str, hidden: bool) -> _File:
+    """A directory entry that is no folder."""
+    file = _File(path=entry.path, root=root, size=0, hidden=hidden)
+    try:
+        if entry.is_symlink():
+            inside = os.path.commonpath([real, os.path.realpath(entry.path, strict=True)]) == real
+            if not inside or entry.is_dir():
+                return dataclasses.replace(file, reason="symlink")
+        info = entry.stat()
+    except OSError:
+        return dataclasses.replace(file, reason="symlink" if entry.is_symlink() else "unreadable")
+    return dataclasses.replace(file, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
+
+
+# --- what they are ----------------------------------------------------------------------------------------------------------------
+
+
+def _known(file: _File, readers: dict[str, ModuleType]) -> _File:
+    """The file with its format, by name or by its first bytes; with a reason instead; with neither where it does not count."""
+    format, reason, sure = "", file.reason, False
+    if not reason:
+        try:
+            begin = head(file.path)
+        except Unreadable as error:
+            begin, reason = b"", error.reason
+        if not reason:
+            name = os.path.basename(file.path).lower()
+            for tail in _COMPRESSED:
+                name = name.removesuffix(tail)
+            said = [format for format, reader in readers.items() if name.endswith(reader.FORMATS[format])]
+            found = (reader.recognise(begin) for reader in dict.fromkeys(readers.values()))
+            if not begin:
+                reason = "empty_file"
+            elif said:
+                format, sure = (said[0] if readers[said[0]].accepts(begin, said[0]) else ""), True
+            elif os.path.basename(os.path.dirname(file.path)) in ("cur", "new") and not file.named:
+                format = "mail"
+            else:
+                format = next((one for one in found if one), "")
+            reason = reason or ("" if format else "unknown_format")
+    if file.hidden and readers.get(format) is not mail:
+        format = reason = ""
+    return dataclasses.replace(file, format=format, reason=reason, sure=sure)
+
+
+def _looked(file: _File, readers: dict[str, ModuleType], roles: Roles) -> _File:
+    """The file with what its reader sees in it, or with the reason why it sees nothing."""
+    if not file.format:
+        return file
+    try:
+        return dataclasses.replace(file, look=readers[file.format].look(file.path, file.format, roles))
+    except Unreadable as error:
+        reason = error.reason
+    except OSError:
+        reason = "unreadable"
+    return dataclasses.replace(file, format="", reason=reason)
+
+
+def _refusal(file: _File) -> str:
+    """Why a named file is not read, and what to do."""
+    name, path = os.path.basename(file.path), shown(file.path)
+    if file.reason == "unknown_format":
+        suffix = "".join(Path(name).suffixes[-2:]) if name.endswith(_COMPRESSED) else Path(name).suffix
+        said = f"its content is not what {shown(suffix)} says" if file.sure else "its format is not known"
+        return f"{path}: {said}. {_CAN}; convert the file or name another."
+    return f"{path}: {REASONS[file.reason]}. {_CAN}; repair the file or leave it out."
+
+
+# --- who reads what ---------------------------------------------------------------------------------------------------------------
+
+
+def _units(files: list[_File], columns: dict[str, Mapping]) -> list[Unit]:
+    """The units in corpus order: neighbours among mails, small mboxes and bad files go together, all else as its reader cut it."""
+    units: list[Unit] = []
+    held: list[_File] = []
+    size = 0
+
+    def flush() -> None:
+        if held:
+            how = tuple(file.format or file.reason for file in held)
+            format = "mail" if "mail" in how else "mbox" if "mbox" in how else "bad"
+            rows = None if "mbox" in how else len(held)
+            units.append(Unit(no=0, path=held[0].root, format=format, rows=rows, files=tuple(file.path for file in held), how=how))
+            held.clear()
+
+    for file in files:
+        if file.format == "mail" or (file.format == "mbox" and file.size <= SMALL) or file.reason:
+            size += file.size
+            if held and (len(held) == FILES or size > BYTES or held[0].root != file.root):
+                flush()
+                size = file.size
+            held.append(file)
+        elif file.look is not None:
+            flush()
+            size = 0
+            units += [dataclasses.replace(piece, columns=columns.get(file.path, ())) for piece in file.look.pieces]
+    flush()
+    return [dataclasses.replace(unit, no=no) for no, unit in enumerate(units)]

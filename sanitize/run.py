@@ -1,0 +1,551 @@
+"""The hall: one plan over one corpus, room after room, resumable.
+
+    read -> find -> count -> edit and apply -> verify -> publish
+
+Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command goes on where it was stopped. What a room
+wrote is used again as long as everything it depends on is the same: another plan on the same WORK redoes edit, apply and verify only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import resource
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanitize import apply, counts, index, queries, report, tables, vault, verify
+from sanitize.cells import Leaf
+from sanitize.corpus import Columns, Staging, documents_of, policies_for, stage_task
+from sanitize.engines.local import Local
+from sanitize.errors import LeakFound, OutputBroken, QuarantineExceeded, UsageError
+from sanitize.keyed import Key
+from sanitize.kinds.kind import kinds
+from sanitize.lock import locked
+from sanitize.part import Counts
+from sanitize.plan import Plan
+from sanitize.publish import Job, disk_trouble, perform, publish, shard_name
+from sanitize.read import Survey, survey
+from sanitize.samples import samples
+from sanitize.shards import Corpus, Documents, cell_leaves, read_json, sha256, write_json
+
+Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything but the plan that a run is told; the defaults are the command's."""
+
+    columns: Columns = field(default_factory=Columns)
+    seed: int | None = None
+    key_file: Path | None = None
+    workers: int | None = None
+    memory_limit: str = "1GB"
+    rows_per_shard: int = 50_000
+    max_doc_bytes: int = 32 << 20
+    max_quarantine: float = 0.10
+    strict: bool = False
+    verify: str = "fast"
+    replace: bool = False
+    progress: Progress = lambda stage, done, total: None  # noqa: E731
+
+
+@dataclass
+class Stages:
+    """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
+
+    found: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def measure(self, name: str) -> Iterator[dict[str, float]]:
+        cpu, wall = time.process_time(), time.monotonic()
+        cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
+        yield cost
+        before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
+        peak = max(cost["peak_rss_mb"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, before["peak_rss_mb"])
+        self.found[name] = {
+            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + time.process_time() - cpu, 3),
+            "wall_s": round(before["wall_s"] + time.monotonic() - wall, 3),
+            "peak_rss_mb": round(peak, 1),
+        }
+
+
+class Run:
+    """One command at work in one WORK folder. Holds the lock from `with` to its end."""
+
+    def __init__(self, inputs: Sequence[Path], work: Path, settings: Settings) -> None:
+        self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
+        self.stages = Stages()
+        self.notes: list[str] = []
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Run:
+        fresh = not self.work.exists()
+        try:
+            self._begin()
+        except BaseException:
+            self._stack.close()
+            if fresh:
+                shutil.rmtree(self.work, ignore_errors=True)
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def _begin(self) -> None:
+        # the inputs are looked at before anything is written: a mistake leaves nothing behind
+        with self.stages.measure("read"):
+            self.survey: Survey = survey(self.inputs, self.settings.columns.roles)
+            self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+        vault.open_work(self.work)
+        self._stack.enter_context(locked(self.work))
+        self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
+        workers = self.settings.workers or os.cpu_count() or 1
+        self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
+        self._stack.callback(self.engine.close)
+        self._stack.callback(shutil.rmtree, self.work / "spill", ignore_errors=True)
+
+    # ---- the index ----
+
+    def find(self) -> dict[str, Any]:
+        """Make the index, or use the one that is there; returns its counts."""
+        settings = self.settings
+        with self.stages.measure("read"), disk_trouble(self.work):
+            self.input_hashes = [sha256(Path(path)) for path, _ in self.survey.files]
+            staged = self._stage()
+            self.documents: Documents = documents_of(self.survey, staged, self.work)
+            excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
+            self.leaves: tuple[Leaf, ...] = tuple(cell_leaves(self.documents.schema, self.documents.main, excluded))
+        size = max(1, min(settings.rows_per_shard, 1 << 19))
+        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)] or [(0, 0)]
+        self.fingerprint = self._fingerprint("find", self.key.id, index.VERSION, _kinds_hash(), size, settings.max_doc_bytes, [str(leaf) for leaf in self.leaves])
+        before = read_json(self.work / "index.json")
+        reused = before is not None and before.get("fingerprint") == self.fingerprint
+        if before is not None and not reused:
+            why = "another key" if before.get("inputs") == self._inputs_hash() and before.get("key_id") != self.key.id else "another input or other columns"
+            self.notes.append(f"the index in {self.work} was made with {why}; it is made again")
+            for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine/find"):
+                shutil.rmtree(self.work / name, ignore_errors=True)
+        results = self._map("find", [self._find_job(no, low, high) for no, (low, high) in enumerate(self.ranges)])
+        with self.stages.measure("count"), disk_trouble(self.work):
+            self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
+            if not (reused and self.value_counts.exists()):
+                partial = [self.work / "tables" / "partial_counts" / f"{no:05d}.parquet" for no in range(len(self.ranges))]
+                self.value_counts.parent.mkdir(parents=True, exist_ok=True)
+                aside = self.work / "spill" / "value_counts.parquet"
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                counts.value_counts(self.engine, partial, aside)
+                aside.rename(self.value_counts)
+        if not reused:
+            write_json(
+                self.work / "index.json",
+                {
+                    "fingerprint": self.fingerprint,
+                    "key_id": self.key.id,
+                    "inputs": self._inputs_hash(),
+                    "documents": self.documents.to_json(),
+                    "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
+                    "policies": self.policies,
+                    "ranges": self.ranges,
+                },
+            )
+        by_kind: dict[str, int] = {}
+        for result in results:
+            for kind, times in result["by_kind"].items():
+                by_kind[kind] = by_kind.get(kind, 0) + times
+        self.quarantine = self._quarantine()
+        self._limit_quarantine()
+        return {
+            "documents_in": self.documents.count,
+            "quarantined": self.quarantine.num_rows,
+            "occurrences": sum(by_kind.values()),
+            "by_kind": dict(sorted(by_kind.items())),
+            "text_bytes": sum(result["text_bytes"] for result in results),
+            "changed": not reused,
+            "work": str(self.work),
+            "key": "seed" if self.key.public else "secret",
+            "notes": self.notes,
+            "stages": self.stages.found,
+        }
+
+    def _stage(self) -> dict[int, dict[str, Any]]:
+        """Decode what is not read in place; returns the result of each staged unit."""
+        units = [unit for unit in self.survey.units if not unit.view]
+        fingerprint = self._fingerprint("read", self.settings.max_doc_bytes, str(self.survey.schema))
+        jobs = []
+        for unit in units:
+            name = f"{unit.no:05d}.parquet"
+            task = Staging(unit=unit, layout=self.survey.layout, max_doc_bytes=self.settings.max_doc_bytes, folder=self.work / "spill" / f"read-{unit.no}")
+            outputs = {"documents.parquet": self.work / "documents" / name, "quarantine.parquet": self.work / "documents" / "aside" / name}
+            jobs.append(Job(work=stage_task, task=task, record=self.work / "tasks" / "read" / f"{unit.no:05d}.json", fingerprint=fingerprint, outputs=outputs))
+        return {unit.no: result for unit, result in zip(units, self._map("read", jobs), strict=True)}
+
+    def _find_job(self, no: int, low: int, high: int) -> Job:
+        name = f"{no:05d}.parquet"
+        task = index.FindTask(
+            no=no,
+            first=low,
+            last=high,
+            documents=self.documents,
+            leaves=self.leaves,
+            key=self.key,
+            max_doc_bytes=self.settings.max_doc_bytes,
+            set_aside=tuple(row for row in self._set_aside_early() if low <= row < high),
+            folder=self.work / "spill" / f"find-{no}",
+        )
+        outputs = {
+            "occurrences.parquet": self.work / "tables" / "occurrences" / name,
+            "partial_counts.parquet": self.work / "tables" / "partial_counts" / name,
+            "skipped.parquet": self.work / "tables" / "skipped" / name,
+            "values.parquet": self.work / "vault" / "values" / name,
+            "quarantine.parquet": self.work / "quarantine" / "find" / name,
+        }
+        return Job(work=index.find_task, task=task, record=self.work / "tasks" / "find" / f"{no:05d}.json", fingerprint=self.fingerprint, outputs=outputs)
+
+    def _set_aside_early(self) -> list[int]:
+        """The documents that staging could not read; written once as part of the table `quarantine`."""
+        if not hasattr(self, "_early"):
+            rows = []
+            first = {unit.no: source.first_doc_no for unit, source in zip(self.survey.units, self.documents.sources, strict=True)}
+            for unit in self.survey.units:
+                aside = self.work / "documents" / "aside" / f"{unit.no:05d}.parquet"
+                if not unit.view:
+                    for row in pq.read_table(aside, partitioning=None).to_pylist():
+                        rows.append((first[unit.no] + row["row"], row["source"], row["place"], row["reason"]))
+            folder = self.work / "quarantine" / "read"
+            folder.mkdir(parents=True, exist_ok=True)
+            columns = list(zip(*rows, strict=True)) or [()] * len(tables.QUARANTINE.schema)
+            arrays = [pa.array(column, kind.type) for column, kind in zip(columns, tables.QUARANTINE.schema, strict=True)]
+            pq.write_table(pa.table(arrays, schema=tables.QUARANTINE.schema), folder / "00000.parquet")
+            self._early = [row[0] for row in rows]
+        return self._early
+
+    def _quarantine(self) -> pa.Table:
+        files = [self.work / "quarantine" / "read" / "00000.parquet"]
+        files += [self.work / "quarantine" / "find" / f"{no:05d}.parquet" for no in range(len(self.ranges))]
+        return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
+
+    def _limit_quarantine(self) -> None:
+        found, total = self.quarantine.num_rows, max(self.documents.count, 1)
+        limit = 0.0 if self.settings.strict else self.settings.max_quarantine
+        if found > limit * total:
+            reasons = ", ".join(f"{entry['counts']} {entry['values']}" for entry in self.quarantine.column("reason").value_counts().to_pylist())
+            option = "--strict allows none" if self.settings.strict else f"--max-quarantine allows {limit:.0%}"
+            raise QuarantineExceeded(
+                f"{found} of {total} records were set aside ({reasons}); {option}. Where they are: sanitize sql {self.work} --name quarantine_by_reason"
+            )
+
+    # ---- the plan ----
+
+    def sanitize(self, plan: Plan, out: Path) -> dict[str, Any]:
+        """Rewrite, check and publish; returns the summary."""
+        began = time.monotonic()
+        plan_hash = plan.hash(self._inputs_hash(), self.key.id, self.policies, self.settings.rows_per_shard, self.settings.max_doc_bytes, apply.VERSION)
+        if self._unchanged(out, plan_hash):
+            return {**json.loads((out / "manifest.json").read_text("utf-8"))["summary"], "changed": False, "out": str(out), "work": str(self.work)}
+        found = self.find()
+        run = self.work / "runs" / plan_hash
+        run.mkdir(parents=True, exist_ok=True)
+        write_json(run / "plan.json", plan.resolved())
+        with self.stages.measure("count"), disk_trouble(self.work):
+            (run / "counts").mkdir(exist_ok=True)
+            every = range(len(self.ranges))
+            values = [self.work / "vault" / "values" / f"{no:05d}.parquet" for no in every]
+            editors = tuple(plan.editors)
+            needs: tuple[Counts, ...] = counts.for_editors(
+                self.engine,
+                editors,
+                occurrences=[self.work / "tables" / "occurrences" / f"{no:05d}.parquet" for no in every],
+                counted=self.value_counts,
+                values=values,
+                drops=[],
+                folder=run / "counts",
+            )
+        applied = self._map("apply", [self._apply_job(run, plan, needs, no, ()) for no in every])
+        checked = {"values": 0, "leaks": 0, "swept": 0}
+        if self.settings.verify != "off":
+            with self.stages.measure("verify"), disk_trouble(self.work):
+                flagged = run / "counts" / "flagged.parquet"
+                checked["values"] = verify.Flagged.write(values, list(plan.edited), flagged)
+            seen = self._map("verify", [self._verify_task(run, no) for no in every], measured=verify.verify_task)
+            again = [no for no in every if seen[no]["swept"]]
+            checked["swept"] = sum(seen[no]["swept"] for no in again)
+            if again:
+                # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
+                redone = self._map("apply", [self._apply_job(run, plan, needs, no, (run / "sweep" / f"{no:05d}.parquet",)) for no in again])
+                for no, result in zip(again, redone, strict=True):
+                    applied[no] = result
+                for no, result in zip(again, self._map("verify", [self._verify_task(run, no, second=True) for no in again], measured=verify.verify_task), strict=True):
+                    seen[no] = result
+            self._judge(seen, second=set(again))
+        summary = self._summary(plan, plan_hash, found, applied, checked, out, began)
+        if not plan.publishable or self.settings.verify == "off":
+            summary["publishable"] = False
+        with self.stages.measure("publish"):
+            self._publish(run, plan, out, summary, applied, plan_hash)
+        summary["stages"] = self.stages.found
+        summary["seconds"] = round(time.monotonic() - began, 2)
+        return summary
+
+    def _apply_job(self, run: Path, plan: Plan, needs: tuple[Counts, ...], no: int, sweep: tuple[Path, ...]) -> Job:
+        low, high = self.ranges[no]
+        numbers = np.asarray(self.quarantine.column("doc_no"), np.int64)
+        task = apply.ApplyTask(
+            no=no,
+            first=low,
+            last=high,
+            documents=self.documents,
+            leaves=self.leaves,
+            policies=self.policies,
+            key=self.key,
+            editors=tuple(plan.editors),
+            counts=needs,
+            occurrences=(self.work / "tables" / "occurrences" / f"{no:05d}.parquet", *sweep),
+            gone=tuple(numbers[(numbers >= low) & (numbers < high)].tolist()),
+            folder=self.work / "spill" / f"apply-{no}",
+        )
+        name = f"{no:05d}.parquet"
+        places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
+        fingerprint = hashlib.blake2b(
+            json.dumps([self.fingerprint, run.name, [sha256(path) for path in sweep]]).encode(), digest_size=16
+        ).hexdigest()
+        return Job(
+            work=apply.apply_task,
+            task=task,
+            record=run / "tasks" / f"apply-{no:05d}.json",
+            fingerprint=fingerprint,
+            outputs={f"{file}.parquet": run / place / name for file, place in places.items()},
+        )
+
+    def _verify_task(self, run: Path, no: int, second: bool = False) -> verify.VerifyTask:
+        name = f"{no:05d}.parquet"
+        (run / "sweep").mkdir(exist_ok=True)
+        low, high = self.ranges[no]
+        return verify.VerifyTask(
+            no=no,
+            first=low,
+            last=high,
+            shard=run / "stage" / name,
+            flagged=run / "counts" / "flagged.parquet",
+            kept=run / "kept" / name,
+            edits=run / "edits" / name,
+            rows=run / "rows" / name,
+            documents=self.documents,
+            leaves=self.leaves,
+            sweep=run / "sweep" / (f"left-{name}" if second else name),
+        )
+
+    def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
+        """Raise for what must not be published."""
+        leaks = [leak for result in seen for leak in result["leaks"]]
+        left = sum(result["swept"] for no, result in enumerate(seen) if no in second)
+        if leaks or left:
+            columns: dict[tuple[str, str], int] = {}
+            for column, kind, _ in leaks:
+                columns[column, kind] = columns.get((column, kind), 0) + 1
+            where = "; ".join(f"column {column}: {times} {kind}" for (column, kind), times in sorted(columns.items())) or f"{left} in the texts"
+            raise LeakFound(
+                f"values that had to go are still there ({where}); nothing was published. A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN)"
+            )
+        for no, result in enumerate(seen):
+            if result["kept_seen"] != result["kept_planned"]:
+                raise OutputBroken(
+                    f"shard {no}: {result['kept_planned']} originals were to be kept and {result['kept_seen']} are there; this is a bug of ours. Nothing was published"
+                )
+
+    def _summary(
+        self, plan: Plan, plan_hash: str, found: dict[str, Any], applied: list[dict[str, Any]], checked: dict[str, int], out: Path, began: float
+    ) -> dict[str, Any]:
+        by_kind: dict[str, dict[str, Any]] = self._kinds_found(plan)
+        edited = plan.edited
+        for kind, entry in by_kind.items():
+            if kind in edited:
+                # counted again where they were edited: what the sweep added is among them
+                for what in ("occurrences", "kept"):
+                    entry[what] = sum(result["by_kind"].get(kind, {}).get(what, 0) for result in applied)
+            entry["replaced" if kind in edited else "left"] = entry["occurrences"] - entry["kept"]
+        rows = sum(result["rows"] for result in applied)
+        seconds = time.monotonic() - began
+        return {
+            "documents_in": self.documents.count,
+            "documents_out": rows,
+            "documents_dropped": self.documents.count - rows - self.quarantine.num_rows,
+            "quarantined": self.quarantine.num_rows,
+            "quarantine": {entry["values"]: entry["counts"] for entry in self.quarantine.column("reason").value_counts().to_pylist()},
+            "occurrences": sum(entry["occurrences"] for entry in by_kind.values()),
+            "kept_originals": sum(entry["kept"] for entry in by_kind.values()),
+            "replaced": sum(entry["replaced"] for entry in by_kind.values()),
+            "by_kind": by_kind,
+            "leaks": checked["leaks"],
+            "verify": {
+                "mode": self.settings.verify,
+                "values_checked": checked["values"],
+                "swept": checked["swept"],
+                "forms": list(verify.FORMS) if self.settings.verify != "off" else [],
+                "files": len(applied) + 3,
+            },
+            "seconds": round(seconds, 2),
+            "mb_per_s": round(found["text_bytes"] / 1e6 / max(seconds, 1e-9), 1),
+            "peak_rss_mb": round(max(stage["peak_rss_mb"] for stage in self.stages.found.values()), 1),
+            "text_bytes": found["text_bytes"],
+            "changed": True,
+            "publishable": True,
+            "plan_name": plan.name,
+            "plan_hash": plan_hash,
+            "key": "seed" if self.key.public else "secret",
+            "columns": [{"name": name, "policy": policy} for name, policy in self.policies.items()],
+            "notes": self.notes,
+            "stages": self.stages.found,
+            "out": str(out),
+            "work": str(self.work),
+        }
+
+    def _kinds_found(self, plan: Plan) -> dict[str, dict[str, Any]]:
+        """Occurrences, distinct values and refused candidates of the plan's kinds."""
+        counted = pl.DataFrame(pq.read_table(self.value_counts, columns=["kind", "occurrences"], partitioning=None))
+        rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
+        found = {kind: {"occurrences": times, "values": values, "kept": 0, "replaced": 0, "left": 0, "skipped": {}} for kind, times, values in rows}
+        for no in range(len(self.ranges)):
+            for row in pq.read_table(self.work / "tables" / "skipped" / f"{no:05d}.parquet", partitioning=None).to_pylist():
+                if row["kind"] in found:
+                    skipped = found[row["kind"]]["skipped"]
+                    skipped[row["reason"]] = skipped.get(row["reason"], 0) + row["candidates"]
+        return {kind: entry for kind, entry in found.items() if kind in plan.find.kinds}
+
+    def _publish(self, run: Path, plan: Plan, out: Path, summary: dict[str, Any], applied: list[dict[str, Any]], plan_hash: str) -> None:
+        public = {name: value for name, value in summary.items() if name not in ("out", "work", "notes", "stages", "seconds", "mb_per_s", "peak_rss_mb")}
+        inputs = [{"no": no, "bytes": size, "sha256": known} for no, ((_, size), known) in enumerate(zip(self.survey.files, self.input_hashes, strict=True))]
+        shards = [
+            {"path": f"data/{shard_name(no, len(applied))}", "rows": result["rows"], "bytes": result["bytes"], "sha256": result["sha256"]}
+            for no, result in enumerate(applied)
+        ]
+        manifest = {
+            "format": 1,
+            "tool": {"name": "corpus-sanitize", **versions()},
+            "plan": plan.resolved(),
+            "plan_hash": plan_hash,
+            "key": {"kind": summary["key"], "note": "reproducible, replacements guessable, no privacy claim"} if self.key.public else {"kind": "secret"},
+            "seed": self.settings.seed,
+            "publishable": summary["publishable"],
+            "inputs": inputs,
+            "shards": shards,
+            "columns": summary["columns"],
+            "settings": {"rows_per_shard": self.settings.rows_per_shard, "max_doc_bytes": self.settings.max_doc_bytes, "verify": self.settings.verify},
+            "summary": public,
+        }
+        told = {**public, "plan": plan.resolved(), "versions": versions(), "inputs": [{**one, "name": f"input {one['no'] + 1}"} for one in inputs], "outputs": shards}
+        with contextlib.closing(queries.connect(self.work, run=plan_hash)) as database:
+            shown = report.ReportTables.of(database, samples(self.documents, self.leaves, run / "edits" / "00000.parquet", 12))
+        pages = {"report.html": report.report(told, shown), "README.md": report.card(told)}
+        flagged = run / "counts" / "flagged.parquet"
+        out.parent.mkdir(parents=True, exist_ok=True)
+        publish(
+            out,
+            shards=[(run / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
+            pages=pages,
+            manifest=manifest,
+            leaks_in=(lambda texts: verify.scan(flagged, texts)) if self.settings.verify != "off" else (lambda texts: []),
+        )
+
+    def _unchanged(self, out: Path, plan_hash: str) -> bool:
+        """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
+        if not out.exists():
+            return False
+        if not out.is_dir() or (any(out.iterdir()) and not (out / "manifest.json").is_file()):
+            raise UsageError(f"{out}: is there already and was not made by sanitize; take another -o, or move it away")
+        if not (out / "manifest.json").is_file():
+            out.rmdir()
+            return False
+        corpus = Corpus.open(out)
+        same = corpus.manifest.get("plan_hash") == plan_hash and corpus.manifest.get("settings", {}).get("verify") == self.settings.verify
+        if same:
+            try:
+                corpus.check()
+                return True
+            except OutputBroken:
+                if not self.settings.replace:
+                    raise
+        if not self.settings.replace:
+            raise UsageError(f"{out}: was made by another plan, key or input; use --replace to swap it for the new one when that is whole, or take another -o")
+        return False
+
+    # ---- small parts ----
+
+    def _map(self, stage: str, tasks: Sequence[Any], measured: Callable[[Any], dict[str, Any]] = perform) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = [{}] * len(tasks)
+        with self.stages.measure(stage) as cost:
+            self.settings.progress(stage, 0, len(tasks))
+            inside = self.engine.workers == 1 or len(tasks) <= 1
+            for number, done in enumerate(self.engine.map_shards(measured, tasks)):
+                results[done.place] = done.result
+                cost["cpu_s"] += 0.0 if inside else done.cpu_s
+                cost["peak_rss_mb"] = max(cost["peak_rss_mb"], done.peak_rss_mb)
+                self.settings.progress(stage, number + 1, len(tasks))
+        return results
+
+    def _inputs_hash(self) -> str:
+        if not hasattr(self, "input_hashes"):
+            self.input_hashes = [sha256(Path(path)) for path, _ in self.survey.files]
+        text = json.dumps([self.input_hashes, [path for path, _ in self.survey.files], str(self.survey.roles)])
+        return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+    def _fingerprint(self, *more: object) -> str:
+        return hashlib.blake2b(json.dumps([self._inputs_hash(), tables.VERSION, *more], default=str).encode(), digest_size=16).hexdigest()
+
+
+def run(inputs: Sequence[Path], out: Path, plan: Plan, work: Path | None = None, settings: Settings | None = None) -> dict[str, Any]:
+    """Sanitize a corpus: index, rewrite, verify, publish OUT in one rename. Returns the summary (`run --json`).
+
+    Raises a `SanitizeError` whose `exit_code` is the command's; OUT is then as it was before.
+    """
+    out, work = Path(out), Path(work) if work else Path(str(out) + ".private")
+    _apart(inputs, out, work)
+    with Run(inputs, work, settings or Settings()) as hall:
+        return hall.sanitize(plan, out)
+
+
+def find(inputs: Sequence[Path], work: Path, settings: Settings | None = None) -> dict[str, Any]:
+    """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
+    _apart(inputs, None, Path(work))
+    with Run(inputs, Path(work), settings or Settings()) as hall:
+        return hall.find()
+
+
+def versions() -> dict[str, str]:
+    """The versions that decide what comes out."""
+    names = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy", "phonenumbers", "faker")
+    found = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _apart(inputs: Sequence[Path], out: Path | None, work: Path) -> None:
+    """Refuse folders that lie inside each other."""
+    places = [(Path(path), "the input") for path in inputs]
+    roots = [(work, "WORK")] + ([(out, "OUT (-o)")] if out is not None else [])
+    for root, name in roots:
+        mine = root.resolve()
+        for other, other_name in [*places, *((r, n) for r, n in roots if n != name)]:
+            theirs = other.resolve()
+            if mine == theirs or (theirs.is_dir() and mine.is_relative_to(theirs)) or theirs.is_relative_to(mine):
+                raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; take a folder beside it")
+
+
+def _kinds_hash() -> str:
+    text = json.dumps([[kind.name, kind.pattern, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in kinds().values()])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

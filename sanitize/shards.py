@@ -1,0 +1,250 @@
+"""Corpus, Shard, Manifest: sanitized shards as a trainer sees them, and documents by their number as the rooms see them.
+
+pyarrow only: this is the door for train/ and eval/. One writer for the whole house, with settings that leave nothing behind: plain
+strings, no dictionary, no statistics, no foreign metadata, checksums on every page.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sanitize.cells import Flat, Leaf, flatten, leaves, plain
+from sanitize.errors import InputRefused, OutputBroken
+
+BATCH_ROWS = 10_000
+BATCH_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A Parquet file that holds documents: an input read in place, or one decoded into WORK/documents."""
+
+    path: str
+    rows: int
+    first_doc_no: int
+    columns: Mapping[str, str]  # standard name -> name in the file; a standard name that is missing here is null
+    bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents:
+    """All documents of a corpus by `doc_no`: sources in corpus order, and the schema in standard form (without `doc_no`)."""
+
+    sources: tuple[Source, ...]
+    schema: pa.Schema
+    main: Leaf
+
+    @property
+    def count(self) -> int:
+        """How many documents there are, quarantined ones included."""
+        return self.sources[-1].first_doc_no + self.sources[-1].rows if self.sources else 0
+
+    def read(self, first: int, last: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """Documents `first` to `last` - 1 as tables with `doc_no`, cut by documents and by bytes; strings are plain large_string."""
+        names = self.schema.names if columns is None else columns
+        for source in self.sources:
+            low, high = max(first, source.first_doc_no), min(last, source.first_doc_no + source.rows)
+            if low < high:
+                yield from self._read(source, low - source.first_doc_no, high - source.first_doc_no, names)
+
+    def _read(self, source: Source, first: int, last: int, names: list[str]) -> Iterator[pa.Table]:
+        try:
+            with pq.ParquetFile(source.path, page_checksum_verification=True) as file:
+                sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+                starts = np.concatenate([[0], np.cumsum(sizes)])
+                groups = [g for g in range(len(sizes)) if starts[g] < last and starts[g + 1] > first]
+                wanted = [source.columns[name] for name in names if name in source.columns]
+                at = int(starts[groups[0]])
+                for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
+                    low, high = max(first, at), min(last, at + batch.num_rows)
+                    if low < high:
+                        yield from self._cut(source, batch.slice(low - at, high - low), low + source.first_doc_no, names)
+                    at += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise InputRefused(
+                f"{source.path}: cannot be read as Parquet any more ({type(error).__name__}); it may be damaged, or changed since the run began"
+            ) from None
+
+    def _cut(self, source: Source, batch: pa.RecordBatch, doc_no: int, names: list[str]) -> Iterator[pa.Table]:
+        sizes = max(batch.nbytes, 1)
+        step = max(1, batch.num_rows * BATCH_BYTES // sizes) if sizes > BATCH_BYTES else batch.num_rows
+        for low in range(0, batch.num_rows, step):
+            piece = batch.slice(low, step)
+            numbers = np.arange(doc_no + low, doc_no + low + piece.num_rows)
+            columns = {"doc_no": pa.array(numbers, pa.int64())}
+            for name in names:
+                there = source.columns.get(name)
+                kind = self.schema.field(name).type
+                column = pa.nulls(piece.num_rows, kind) if there is None else plain(piece.column(there))
+                columns[name] = column if column.type == kind else column.cast(kind)
+            if "doc_id" in columns and columns["doc_id"].null_count:
+                # a document without an id is known by its number
+                columns["doc_id"] = pc.coalesce(columns["doc_id"], columns["doc_no"].cast(pa.large_string()))
+            yield pa.table(columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """A description that `from_json` turns back into the same documents."""
+        return {
+            "sources": [asdict(source) for source in self.sources],
+            "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
+            "main": [self.main.column, *self.main.steps],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Documents:
+        """Documents as `to_json` described them."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["schema"])))
+        column, *steps = value["main"]
+        sources = tuple(Source(**source) for source in value["sources"])
+        return cls(sources=sources, schema=schema, main=Leaf(column, tuple(steps)))
+
+
+@dataclass(frozen=True)
+class CellColumn:
+    """The cells of one leaf in a batch: their texts, the row and the cell number of each."""
+
+    leaf: Leaf
+    flat: Flat
+    cells: np.ndarray[Any, np.dtype[np.int32]]
+
+
+def cell_leaves(schema: pa.Schema, main: Leaf, exclude: frozenset[str] = frozenset()) -> list[Leaf]:
+    """The leaves that are cells, the main text first, then in schema order; `exclude` names columns that are none."""
+    return [main, *(leaf for leaf in leaves(schema) if leaf != main and leaf.column not in exclude)]
+
+
+def cells_of(table: pa.Table, which: list[Leaf]) -> list[CellColumn]:
+    """The cells of a batch, leaf by leaf, numbered per document as the leaves follow each other."""
+    base = np.zeros(table.num_rows, np.int32)
+    found = []
+    for leaf in which:
+        column = table.column(leaf.column)
+        flat = flatten(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks(), leaf)
+        found.append(CellColumn(leaf, flat, base[flat.rows] + flat.places))
+        base += np.bincount(flat.rows, minlength=table.num_rows).astype(np.int32)
+    return found
+
+
+def writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """The one Parquet writer for text: zstd level 1, page checksums, and nothing that could hold a removed value."""
+    return pq.ParquetWriter(
+        path,
+        schema.remove_metadata(),
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=False,
+        write_statistics=False,
+        store_schema=False,
+        write_page_checksum=True,
+        write_page_index=False,
+    )
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fsync(path: Path) -> None:
+    """Ask the system to bring a file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON by the house's dance: aside, to the disk, renamed, the folder to the disk."""
+    aside = path.with_name(path.name + ".tmp")
+    with aside.open("w", encoding="utf-8") as file:
+        json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    aside.rename(path)
+    fsync(path.parent)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None where there is none, or it is no JSON object."""
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One sanitized Parquet file."""
+
+    path: Path
+    rows: int
+    sha256: str
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """The shard as a table."""
+        return pq.read_table(self.path, columns=columns, page_checksum_verification=True, partitioning=None)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A published folder: its manifest and its shards in order."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, path: str | Path) -> Corpus:
+        """The corpus in a folder that `sanitize run` published; OutputBroken where there is no readable manifest."""
+        folder = Path(path)
+        try:
+            manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+            manifest["shards"]
+        except (OSError, ValueError, KeyError) as error:
+            raise OutputBroken(f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published") from None
+        return cls(folder, manifest)
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards in corpus order."""
+        return [Shard(self.path / entry["path"], entry["rows"], entry["sha256"]) for entry in self.manifest["shards"]]
+
+    def check(self) -> None:
+        """Raise OutputBroken for a shard that is missing, foreign or changed since it was published."""
+        expected = {shard.path.name: shard for shard in self.shards}
+        there = {entry.name for entry in (self.path / "data").iterdir()} if (self.path / "data").is_dir() else set()
+        for name in sorted(there - expected.keys()):
+            raise OutputBroken(f"{self.path}/data: {name} is not in the manifest; take it away, or run again with --replace")
+        for name, shard in expected.items():
+            if name not in there:
+                raise OutputBroken(f"{self.path}/data: {name} is missing; run again with --replace")
+            if sha256(shard.path) != shard.sha256:
+                raise OutputBroken(f"{shard.path}: not the file that was published (sha256 differs); run again with --replace")
+
+    def table(self, columns: list[str] | None = None) -> pa.Table:
+        """All shards as one table, in corpus order."""
+        return pa.concat_tables([shard.read(columns) for shard in self.shards])
+
+
+def text_bytes(table: pa.Table) -> int:
+    """The UTF-8 bytes of all strings of a table."""
+    total = 0
+    for leaf in leaves(table.schema):
+        column = table.column(leaf.column)
+        for chunk in column.chunks:
+            total += pc.sum(pc.binary_length(flatten(plain(chunk), leaf).texts)).as_py() or 0
+    return total

@@ -1,0 +1,103 @@
+"""Spans on the buffers of a column of texts: matched, cut out, replaced, and counted in code points, without a copy per document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+I64 = npt.NDArray[np.int64]
+_OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The bytes of a large_string column without nulls: text i is data[offsets[i]:offsets[i + 1]], offsets[0] = 0."""
+
+    data: npt.NDArray[np.uint8]
+    offsets: I64
+
+    @classmethod
+    def of(cls, texts: pa.LargeStringArray) -> Buffers:
+        """The buffers of a column; nothing is copied."""
+        _, offsets, data = texts.buffers()
+        cut = np.frombuffer(offsets, np.int64, len(texts) + 1, texts.offset * 8) if len(texts) else np.zeros(1, np.int64)
+        size = int(cut[-1] - cut[0])
+        return cls(np.frombuffer(data, np.uint8, size, int(cut[0])) if size else np.empty(0, np.uint8), cut - cut[0])
+
+    @property
+    def lengths(self) -> I64:
+        """The bytes of each text."""
+        return np.diff(self.offsets)
+
+    def column(self) -> pa.LargeStringArray:
+        """The texts as an Arrow column over the same bytes."""
+        return pa.LargeStringArray.from_buffers(len(self.offsets) - 1, pa.py_buffer(self.offsets), pa.py_buffer(self.data))
+
+
+def matches(buffers: Buffers, pattern: str) -> tuple[I64, I64]:
+    """First and last + 1 byte (in `buffers.data`) of every leftmost match, ascending, never across two texts."""
+    texts = pl.Series(buffers.column())
+    marked = Buffers.of(_arrow(texts.str.replace_all(pattern, "\x01$0\x02")))
+    opens, closes = np.flatnonzero(marked.data == _OPEN), np.flatnonzero(marked.data == _CLOSE)
+    if len(opens) + len(closes) != len(marked.data) - len(buffers.data):
+        # the texts hold sentinel bytes of their own: scan a copy without them, of the same length
+        table = bytes(0 if byte in (_OPEN, _CLOSE) else byte for byte in range(256))
+        clean = np.frombuffer(buffers.data.tobytes().translate(table), np.uint8)
+        return matches(Buffers(clean, buffers.offsets), pattern)
+    order = 2 * np.arange(len(opens))
+    return opens - order, closes - order - 1
+
+
+def cut(buffers: Buffers, starts: I64, stops: I64) -> pa.LargeStringArray:
+    """The text of each span, for spans that ascend and do not overlap."""
+    if not len(starts):
+        return pa.array([], pa.large_string())
+    edges = np.column_stack([starts, stops]).ravel().astype(np.int64)
+    pieces = pa.LargeStringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), pa.py_buffer(buffers.data))
+    return pieces.take(pa.array(np.arange(0, len(edges), 2)))
+
+
+def cut_nested(buffers: Buffers, starts: I64, stops: I64) -> pa.LargeStringArray:
+    """The text of each span, for spans sorted by (start, longest first) that may lie inside each other."""
+    if not len(starts):
+        return pa.array([], pa.large_string())
+    before = np.concatenate([[0], np.maximum.accumulate(stops)[:-1]])
+    nested = starts < before
+    if not nested.any():
+        return cut(buffers, starts, stops)
+    outer, inner = np.flatnonzero(~nested), np.flatnonzero(nested)
+    both = [cut(buffers, starts[outer], stops[outer]), cut_nested(buffers, starts[inner], stops[inner])]
+    return pa.concat_arrays(both).take(pa.array(np.argsort(np.concatenate([outer, inner]))))
+
+
+def splice(buffers: Buffers, starts: I64, stops: I64, replacements: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The column with each span replaced; spans ascend and do not overlap. Every byte outside them is the input's."""
+    if not len(starts):
+        return buffers.column()
+    edges = np.concatenate([[0], np.column_stack([starts, stops]).ravel(), [len(buffers.data)]]).astype(np.int64)
+    pieces = pa.LargeStringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), pa.py_buffer(buffers.data))
+    order = np.arange(2 * len(starts) + 1)
+    order[1::2] = len(pieces) + np.arange(len(starts))
+    data = pa.concat_arrays([pieces, replacements]).take(pa.array(order)).buffers()[2]
+    grown = np.concatenate([[0], np.cumsum(Buffers.of(replacements).lengths - (stops - starts))])
+    offsets = buffers.offsets + grown[np.searchsorted(stops, buffers.offsets, side="right")]
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int64)), data)
+
+
+def code_points(buffers: Buffers, text_no: I64, places: I64) -> I64:
+    """How many code points of its text stand before each byte place; `places` are byte positions in `buffers.data`."""
+    within = places - buffers.offsets[text_no]
+    continuing = np.flatnonzero((buffers.data & 0xC0) == 0x80)
+    if not len(continuing):
+        return within
+    before = np.searchsorted(continuing, buffers.offsets)
+    return within - (np.searchsorted(continuing, places) - before[text_no])
+
+
+def _arrow(series: pl.Series) -> pa.LargeStringArray:
+    array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return array if array.type == pa.large_string() else array.cast(pa.large_string())

@@ -1,0 +1,120 @@
+"""The tables of the house: every column explained, versioned by `VERSION`, written with one pair of settings.
+
+Tables lie as folders of Parquet files, one file a task. Those under WORK hold originals or point at them and never leave it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table by its name: what a row is, its Arrow schema, and one line about each column."""
+
+    name: str
+    row: str
+    schema: pa.Schema
+    columns: dict[str, str]
+
+
+def _table(name: str, row: str, *columns: tuple[str, pa.DataType, str]) -> Table:
+    fields = [pa.field(column, kind) for column, kind, _ in columns]
+    return Table(name, row, pa.schema(fields), {column: about for column, _, about in columns})
+
+
+_I64, _I32, _TEXT = pa.int64(), pa.int32(), pa.large_string()
+_DOC = ("doc_no", _I64, "position of the document in corpus order, from 0")
+_CELL = ("cell", _I32, "which text of the document; 0 is the main text")
+_KIND = ("kind", pa.dictionary(pa.int32(), pa.string()), "what it is, by Presidio's name, such as EMAIL_ADDRESS")
+_VALUE = ("value_id", _I64, "keyed 63-bit identity of (kind, normalised value); no raw value")
+
+OCCURRENCES = _table(
+    "occurrences",
+    "one place where personal data stands, sorted by (doc_no, cell, start)",
+    _DOC,
+    _CELL,
+    ("start", _I64, "first code point of the span"),
+    ("stop", _I64, "code point after the span"),
+    ("start_byte", _I64, "first UTF-8 byte of the span"),
+    ("stop_byte", _I64, "UTF-8 byte after the span"),
+    _KIND,
+    _VALUE,
+    ("finder", pa.dictionary(pa.int32(), pa.string()), "which finder found it: patterns, or sweep for what the leak check added"),
+    ("score", pa.float32(), "the finder's confidence, 0 to 1"),
+    ("section", pa.dictionary(pa.int32(), pa.string()), "mail header field in lower case, `body`, or null outside mail"),
+    ("entity_id", _I64, "values of one person share it; null where unknown"),
+)
+
+VALUE_COUNTS = _table(
+    "value_counts",
+    "one distinct value with its counts over the corpus; additive over tasks",
+    _VALUE,
+    _KIND,
+    ("occurrences", _I64, "how often it stands in the corpus"),
+    ("documents", _I64, "in how many documents"),
+    ("first_doc_no", _I64, "document of its first occurrence"),
+    ("first_cell", _I32, "cell of its first occurrence"),
+    ("first_start", _I64, "first code point of its first occurrence"),
+)
+
+VALUES = _table(
+    "values",
+    "one spelling of a value (vault: raw)",
+    _VALUE,
+    _KIND,
+    ("value", _TEXT, "the value as it is written in the corpus"),
+    ("normalised", _TEXT, "its identity form; null where equal to `value`"),
+)
+
+EDITS = _table(
+    "edits",
+    "one byte span that is replaced, sorted by (doc_no, cell, start_byte)",
+    _DOC,
+    _CELL,
+    ("start_byte", _I64, "first UTF-8 byte that goes"),
+    ("stop_byte", _I64, "UTF-8 byte after the span"),
+    ("replacement", _TEXT, "what stands there instead"),
+    ("part", pa.dictionary(pa.int32(), pa.string()), "which part of the plan did it, such as rmft"),
+    _KIND,
+)
+
+DROPS = _table(
+    "drops",
+    "one document that goes",
+    _DOC,
+    ("part", pa.dictionary(pa.int32(), pa.string()), "which part of the plan dropped it"),
+    ("reason", pa.string(), "why"),
+    ("kept_doc_no", _I64, "the document that stays in its place; null where there is none"),
+)
+
+QUARANTINE = _table(
+    "quarantine",
+    "one record that could not be read, or was too large",
+    _DOC,
+    ("source", pa.string(), "the input file"),
+    ("place", pa.string(), "where in the file, such as `row 17` or `line 4`"),
+    ("reason", pa.string(), "why, in one word of a fixed list"),
+)
+
+SKIPPED = _table(
+    "skipped",
+    "how many candidates of a kind failed its check, by reason",
+    _KIND,
+    ("reason", pa.string(), "why the kind's check refused it, such as luhn"),
+    ("candidates", _I64, "how many"),
+)
+
+LABELS = _table(
+    "labels",
+    "what a numbered label of a document stands for (vault)",
+    _DOC,
+    ("label", pa.string(), "the label, such as [EMAIL_ADDRESS-1]"),
+    _VALUE,
+)
+
+ALL = {table.name: table for table in (OCCURRENCES, VALUE_COUNTS, VALUES, EDITS, DROPS, QUARANTINE, SKIPPED, LABELS)}

@@ -1,0 +1,37 @@
+"""The vault: the key and the raw values. It lies inside WORK, belongs to its owner alone, and never leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sanitize.errors import UsageError
+from sanitize.keyed import Key
+
+
+def private(folder: Path) -> Path:
+    """A folder of mode 0700, made if it is not there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def open_work(work: Path) -> None:
+    """Make WORK: private, ignored by git, with its vault."""
+    private(work)
+    (work / ".gitignore").write_text("*\n", "ascii")
+    private(work / "vault")
+
+
+def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None) -> Key:
+    """The key of a run: of `--key FILE`, of `--seed N`, else the vault's own, made when it is not there."""
+    if key_file is not None and seed is not None:
+        raise UsageError("--key and --seed exclude each other: a seed makes a public key; take one of them")
+    if seed is not None:
+        return Key.from_seed(seed)
+    if key_file is not None:
+        return Key.read(key_file)
+    folder = private(work / "vault" / "key")
+    path = folder / "key"
+    if not path.exists():
+        Key.generate().write(path)
+    return Key.read(path)

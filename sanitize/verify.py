@@ -1,0 +1,472 @@
+"""The leak check: looks again at what was made, and is the only room that may say "leak".
+
+Independent of the rooms that made it: it imports nothing from find/, drop/ or edit/ and uses none of their patterns. It takes the
+values that had to go and looks for their very bytes in every string of every output column, in the forms `exact`, `case-folded` (ASCII
+without regard to case) and `NFKC` (each character in its Unicode compatibility form). A match counts where the kind's boundary rule
+allows one; one inside an original that was kept on purpose, or strictly inside a replacement, belongs to that.
+
+The matcher: each value is known by its first eight bytes, its length and its last eight bytes; places where a value can begin are
+tried against a bitmap, the few that pass are compared byte by byte. Exact, and independent of how many values there are.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sanitize import tables
+from sanitize.cells import Leaf, flatten, leaves, plain
+from sanitize.errors import LeakFound, UsageError
+from sanitize.kinds.kind import boundaries, kinds, word_bytes
+from sanitize.shards import Corpus, Documents, cells_of, read_json
+from sanitize.spans import Buffers, code_points
+
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+FORMS = ("exact", "case-folded", "NFKC")
+_PAD = np.zeros(16, np.uint8)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Where flagged forms stand in a column: the text, first and last + 1 byte in it, and which form."""
+
+    text_no: I64
+    start: I64
+    stop: I64
+    form: I64
+
+
+class Flagged:
+    """The forms of all values that had to go, ready to be looked for."""
+
+    def __init__(self, forms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
+        self.kind, self.value_id = kind, value_id
+        self.names = list(kinds())
+        buffers = Buffers.of(forms)
+        self.data, self.offsets = np.concatenate([buffers.data, _PAD]), buffers.offsets
+        self.lengths = buffers.lengths
+        self.not_before, self.not_after = boundaries(list(kinds().values()))
+        self.word = word_bytes()
+        self.first = np.zeros(256, np.bool_)
+        self.first[self.data[self.offsets[:-1]]] = True
+        self.beyond_ascii = bool((buffers.data >= 128).any())
+        long = np.flatnonzero(self.lengths >= 8)
+        short = np.flatnonzero(self.lengths < 8)
+        width = int(self.lengths[short].min()) if len(short) else 8
+        self._tries = [_Trie(self, rows, size) for rows, size in ((long, 8), (short, width)) if len(rows)]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @classmethod
+    def write(cls, values: Sequence[Path], edited: Sequence[str], out: Path) -> int:
+        """Gather the forms of all values of the edited kinds from the vault into one file; returns how many distinct values."""
+        numbers = {name: number for number, name in enumerate(kinds())}
+        frames = []
+        for path in values:
+            frame = pl.DataFrame(pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None))
+            frame = frame.with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind").is_in(list(edited)))
+            frames.append(frame.with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32)))
+        frame = pl.concat(frames) if frames else pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String})
+        plainly = frame.with_columns(form=_ascii_lower(frame["value"]))
+        wide = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
+        # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
+        wide = wide.with_columns(form=pl.Series([value.translate(_COMPATIBLE) for value in wide["value"]], dtype=pl.String))
+        both = pl.concat([plainly, wide]).filter(pl.col("form") != "").unique(["form"], keep="first", maintain_order=True).sort("form")
+        pq.write_table(both.select("form", "kind", "value_id").to_arrow(compat_level=pl.CompatLevel.oldest()), out, compression="lz4")
+        return int(frame["value_id"].n_unique())
+
+    @classmethod
+    @functools.lru_cache(maxsize=2)
+    def read(cls, path: Path) -> Flagged:
+        """The forms in a file that `write` made; kept in this process for the next task."""
+        table = pq.read_table(path, partitioning=None).combine_chunks()
+        forms = table.column("form").chunk(0).cast(pa.large_string()) if table.num_rows else pa.array([], pa.large_string())
+        return cls(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
+
+    def find(self, texts: pa.LargeStringArray) -> Matches:
+        """All bounded places of all forms in a column of texts, in any ASCII letter case."""
+        buffers = Buffers.of(texts)
+        if not len(self) or not len(buffers.data):
+            return _no_matches()
+        low = np.frombuffer(buffers.data.tobytes().lower() + bytes(16), np.uint8)
+        size = len(buffers.data)
+        word = self.word[low[:size]]
+        opens = self.first[low[:size]]
+        # a place inside a run of word bytes is no beginning; the first byte of a text always is one
+        inner = np.zeros(size, np.bool_)
+        np.logical_and(word[1:], word[:-1], out=inner[1:])
+        begins = buffers.offsets[:-1]
+        inner[begins[begins < size]] = False
+        places = np.flatnonzero(opens & ~inner)
+        windows: U64 = np.ndarray((size + 9,), "<u8", low, strides=(1,))
+        heads = windows[places]
+        found = [trie.find(low, windows, places, heads) for trie in self._tries]
+        at = np.concatenate([place for place, _ in found])
+        form = np.concatenate([row for _, row in found])
+        stop = at + self.lengths[form]
+        text_no = np.searchsorted(buffers.offsets, at, side="right") - 1
+        # inside one text, and not glued to bytes that the kind's rule forbids
+        good = stop <= buffers.offsets[text_no + 1]
+        at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
+        kind = self.kind[form]
+        before = (at > buffers.offsets[text_no]) & self.word[low[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
+        after = (stop < buffers.offsets[text_no + 1]) & self.word[low[stop - 1]] & self.not_after[kind, buffers.data[np.minimum(stop, size - 1)]]
+        good = ~(before | after)
+        at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
+        order = np.lexsort((-stop, at))
+        base = buffers.offsets[text_no]
+        return Matches(text_no[order], (at - base)[order], (stop - base)[order], form[order])
+
+    def find_compatible(self, texts: pa.LargeStringArray) -> Matches:
+        """Places of forms that only show once characters are in their compatibility form; byte places are those of the text as it is."""
+        series = pl.Series(texts)
+        changing = series.str.contains(r"[^\x00-\x7f]" if self.beyond_ascii else _changing())
+        rows = np.flatnonzero(changing.to_numpy())
+        if not len(rows) or not len(self):
+            return _no_matches()
+        # a loop over the few texts with such characters: Unicode's compatibility forms have no columnar implementation
+        raw = [series[int(row)] for row in rows]
+        found = self.find(pa.array([text.translate(_COMPATIBLE) for text in raw], pa.large_string()))
+        starts, stops = np.empty(len(found.start), np.int64), np.empty(len(found.start), np.int64)
+        for place in np.unique(found.text_no):
+            mine = np.flatnonzero(found.text_no == place)
+            starts[mine], stops[mine] = _original(raw[int(place)], found.start[mine], found.stop[mine])
+        return Matches(rows[found.text_no], starts, stops, found.form)
+
+
+class _Trie:
+    """Forms by their first `width` bytes, then their length, then their last bytes."""
+
+    def __init__(self, flagged: Flagged, rows: npt.NDArray[np.intp], width: int) -> None:
+        self.flagged, self.width = flagged, width
+        windows: U64 = np.ndarray((len(flagged.data) - 7,), "<u8", flagged.data, strides=(1,))
+        self.mask = np.uint64(0xFFFFFFFFFFFFFFFF >> (64 - 8 * width))
+        lengths = flagged.lengths[rows]
+        heads = windows[flagged.offsets[rows]] & self.mask
+        tails = windows[flagged.offsets[rows] + lengths - width] & self.mask
+        order = np.lexsort((tails, lengths, heads))
+        rows, heads, lengths, tails = rows[order], heads[order], lengths[order], tails[order]
+        self.heads, first = np.unique(heads, return_index=True)
+        group = np.repeat(np.arange(len(self.heads)), np.diff(np.append(first, len(heads))))
+        # the distinct (head, length) pairs, and where those of each head begin
+        new = np.append(True, (np.diff(group) != 0) | (np.diff(lengths) != 0))
+        self.pair_length = lengths[new]
+        self.pairs_from = np.append(np.searchsorted(group[new], np.arange(len(self.heads))), new.sum())
+        self.tails = np.unique(tails)
+        pair = np.cumsum(new) - 1
+        self.keys = pair * len(self.tails) + np.searchsorted(self.tails, tails)
+        self.rows = rows
+        bits = min(26, max(12, len(self.heads).bit_length() + 4))
+        self.shift = np.uint64(64 - bits)
+        self.map = np.zeros(1 << bits, np.bool_)
+        self.map[(self.heads * _MIX) >> self.shift] = True
+
+    def find(self, low: npt.NDArray[np.uint8], windows: U64, places: I64, heads: U64) -> tuple[I64, I64]:
+        """Places where a form stands, byte for byte, and the form."""
+        if self.width < 8:
+            heads = heads & self.mask
+        maybe = np.flatnonzero(self.map[(heads * _MIX) >> self.shift])
+        places, heads = places[maybe], heads[maybe]
+        head = np.minimum(np.searchsorted(self.heads, heads), len(self.heads) - 1)
+        same = self.heads[head] == heads
+        places, head = places[same], head[same]
+        # each place with each length that its head knows
+        each, pair = _ranges(self.pairs_from[head], self.pairs_from[head + 1])
+        places, length = places[each], self.pair_length[pair]
+        inside = places + length <= len(low) - 16
+        places, length, pair = places[inside], length[inside], pair[inside]
+        tails = windows[places + length - self.width] & self.mask
+        tail = np.minimum(np.searchsorted(self.tails, tails), len(self.tails) - 1)
+        same = self.tails[tail] == tails
+        places, key = places[same], (pair * len(self.tails) + tail)[same]
+        each, entry = _ranges(np.searchsorted(self.keys, key, side="left"), np.searchsorted(self.keys, key, side="right"))
+        places, rows = places[each], self.rows[entry]
+        # what is left agrees in head, length and tail; the middle of long forms is compared in steps of eight bytes
+        longest = int(self.flagged.lengths[rows].max()) if len(rows) else 0
+        known: U64 = np.ndarray((len(self.flagged.data) - 7,), "<u8", self.flagged.data, strides=(1,))
+        for step in range(self.width, longest - self.width, 8):
+            on = np.flatnonzero(self.flagged.lengths[rows] > step + self.width)
+            reach = np.minimum(step, self.flagged.lengths[rows[on]] - 8)
+            good = np.ones(len(rows), np.bool_)
+            good[on] = windows[places[on] + reach] == known[self.flagged.offsets[rows[on]] + reach]
+            places, rows = places[good], rows[good]
+        return places, rows
+
+
+def _ranges(low: I64, high: I64) -> tuple[I64, I64]:
+    """Every number of every range [low, high), with the place of its range."""
+    times = high - low
+    each = np.repeat(np.arange(len(times)), times)
+    return each, np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)
+
+
+def _no_matches() -> Matches:
+    nothing = np.empty(0, np.int64)
+    return Matches(nothing, nothing, nothing, nothing)
+
+
+class _Compatible(dict[int, str]):
+    """Each character in its Unicode compatibility form (NFKC), case-folded; ASCII capitals become small."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = form = unicodedata.normalize("NFKC", chr(code)).casefold()
+        return form
+
+
+_COMPATIBLE = _Compatible()
+
+
+@functools.cache
+def _changing() -> str:
+    """A character class of everything beyond ASCII whose compatibility form holds ASCII."""
+    codes = [code for code in range(0x80, 0x20000) if not 0xD800 <= code < 0xE000 and any(letter < "\x80" for letter in _COMPATIBLE[code])]
+    edges = np.flatnonzero(np.diff(codes, prepend=-2) != 1)
+    runs = [(codes[low], codes[high - 1]) for low, high in zip(edges, [*edges[1:], len(codes)], strict=True)]
+    return "[" + "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in runs) + "]"
+
+
+def _original(text: str, starts: I64, stops: I64) -> tuple[I64, I64]:
+    """Byte places of a text for byte places of its compatibility form."""
+    wide = np.fromiter((len(_COMPATIBLE[ord(letter)].encode()) for letter in text), np.int64, len(text))
+    real = np.fromiter((len(letter.encode()) for letter in text), np.int64, len(text))
+    form_ends, ends = np.cumsum(wide), np.concatenate([[0], np.cumsum(real)])
+    first = np.searchsorted(form_ends, starts, side="right")
+    last = np.searchsorted(form_ends, stops, side="left")
+    return ends[first], ends[last + 1]
+
+
+def _ascii_lower(values: pl.Series) -> pl.Series:
+    """ASCII letters small, all else as it is."""
+    array = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+    return pl.Series(pc.ascii_lower(array))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyTask:
+    """One shard to be looked at, with the tables that say what was kept and replaced in it."""
+
+    no: int
+    first: int
+    last: int
+    shard: Path
+    flagged: Path
+    kept: Path
+    edits: Path
+    rows: Path  # the doc_no of every row of the shard
+    documents: Documents
+    leaves: tuple[Leaf, ...]
+    sweep: Path  # what is left over in the text is written here, as occurrences
+
+
+def verify_task(task: VerifyTask) -> dict[str, Any]:
+    """Look at one shard. Returns rows, text bytes, kept originals seen and missing, `swept` (left over in a text, written to
+    `task.sweep` as occurrences), and `leaks`: what cannot be swept, as (column, kind, doc_no) without any value."""
+    flagged = Flagged.read(task.flagged)
+    kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
+    kept_doc = kept["doc_no"].to_numpy()
+    residual: list[_Residual] = []
+    rows = text_bytes = seen = 0
+    for table, doc_no in _batches(task):
+        rows += table.num_rows
+        low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1]) if len(doc_no) else (0, 0)
+        here = kept[int(low) : int(high)]
+        which = [leaf for leaf in task.leaves if leaf.column in table.column_names]
+        for column in cells_of(table, which):
+            texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
+            text_bytes += len(Buffers.of(texts).data)
+            for matches, exact in ((flagged.find(texts), True), (flagged.find_compatible(texts), False)):
+                if not len(matches.form):
+                    continue
+                docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cells[matches.text_no]
+                inside, hits = _inside(here, docs, cells, matches)
+                seen += hits if exact else 0
+                for place in np.flatnonzero(~inside):
+                    residual.append(
+                        (int(docs[place]), int(cells[place]), int(matches.start[place]), int(matches.stop[place]), int(matches.form[place]), str(column.leaf))
+                    )
+        for leaf in leaves(table.schema):
+            if leaf not in which:
+                texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
+                text_bytes += len(Buffers.of(texts).data)
+                for matches in (flagged.find(texts), flagged.find_compatible(texts)):
+                    residual += [(-1, -1, 0, 0, int(form), str(leaf)) for form in matches.form]
+    swept, leaks = _sorted_out(task, residual, flagged)
+    count = _write_sweep(task, swept, flagged)
+    return {
+        "rows": rows,
+        "text_bytes": text_bytes,
+        "kept_seen": seen,
+        "kept_planned": kept.height,
+        "swept": count,
+        "leaks": leaks,
+    }
+
+
+def _batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
+    """The shard's rows as plain tables, with the doc_no of each: documents that are gone have none."""
+    with pq.ParquetFile(task.shard, page_checksum_verification=True) as file:
+        numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
+        assert len(numbers) == file.metadata.num_rows
+        at = 0
+        for batch in file.iter_batches(10_000, use_threads=False):
+            if batch.num_rows:
+                columns = {name: plain(batch.column(name)) for name in batch.schema.names}
+                yield pa.table(columns), numbers[at : at + batch.num_rows]
+                at += batch.num_rows
+
+
+def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], matches: Matches) -> tuple[npt.NDArray[np.bool_], int]:
+    """True for matches inside a kept original; and how many kept originals are matched from end to end."""
+    if not kept.height:
+        return np.zeros(len(docs), np.bool_), 0
+    base = int(docs.min())
+    unit = np.int64(1) << 30
+    cell_count = int(max(cells.max(), kept["cell"].max())) + 1  # type: ignore[arg-type, type-var, operator]
+    key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * unit
+    mine = ((docs - base) * cell_count + cells) * unit
+    start, stop = key + kept["start_byte"].to_numpy(), key + kept["stop_byte"].to_numpy()
+    place = np.searchsorted(start, mine + matches.start, side="right") - 1
+    inside = (place >= 0) & (stop[np.maximum(place, 0)] >= mine + matches.stop)
+    whole = inside & (start[place] == mine + matches.start) & (stop[place] == mine + matches.stop)
+    return inside, len(np.unique(place[whole]))
+
+
+_Residual = tuple[int, int, int, int, int, str]  # doc_no, cell (-1: not a text), start and stop in output bytes, form, column
+
+
+def _sorted_out(
+    task: VerifyTask, residual: list[_Residual], flagged: Flagged
+) -> tuple[list[tuple[int, int, int, int, int]], list[tuple[str, str, int]]]:
+    """What can be swept, in bytes of the input text, and what is a leak. A loop over what is left over: it should be nothing.
+
+    A match strictly inside a replacement belongs to it; one that is all of a replacement is a leak.
+    """
+    leaks = [(column, flagged.names[flagged.kind[form]], doc_no) for doc_no, cell, _, _, form, column in residual if cell < 0]
+    residual = [entry for entry in residual if entry[1] >= 0]
+    if not residual:
+        return [], leaks
+    edits = pl.DataFrame(pq.read_table(task.edits, columns=["doc_no", "cell", "start_byte", "stop_byte", "replacement"], partitioning=None))
+    edits = edits.filter(pl.col("doc_no").is_in(sorted({entry[0] for entry in residual})))
+    by_cell: dict[tuple[Any, ...], pl.DataFrame] = edits.partition_by("doc_no", "cell", as_dict=True)
+    swept = []
+    for doc_no, cell, start, stop, form, column in residual:
+        shift = 0
+        first, last, part_of, equal = start, stop, False, False
+        mine = by_cell.get((doc_no, cell))
+        for low, high, text in mine.select("start_byte", "stop_byte", "replacement").iter_rows() if mine is not None else ():
+            size = len(text.encode())
+            out_low, out_high = low + shift, low + shift + size
+            if out_low <= start and stop <= out_high:
+                part_of, equal = True, (out_low, out_high) == (start, stop)
+            grown = shift + size - (high - low)
+            if out_high <= start:
+                first = start - grown
+            elif out_low < start:  # it begins inside a replacement: the edit's own span goes with it
+                first = low
+            if out_high <= stop:
+                last = stop - grown
+            elif out_low < stop:
+                last = high
+            shift = grown
+        if part_of:
+            if equal:
+                leaks.append((column, flagged.names[flagged.kind[form]], doc_no))
+            continue
+        swept.append((doc_no, cell, first, last, form))
+    return swept, leaks
+
+
+def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], flagged: Flagged) -> int:
+    """Write what is left over as occurrences of the input text; the longest of two that begin together stays."""
+    swept = sorted(set(swept), key=lambda entry: (entry[0], entry[1], entry[2], -entry[3]))
+    rows = []
+    wanted = {entry[0] for entry in swept}
+    texts: dict[tuple[int, int], str] = {}
+    if wanted:
+        columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
+        for table in task.documents.read(min(wanted), max(wanted) + 1, columns):
+            table = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(sorted(wanted)))).combine_chunks()
+            numbers = np.asarray(table.column("doc_no"), np.int64)
+            for column in cells_of(table, list(task.leaves)) if table.num_rows else []:
+                for row, cell, text in zip(column.flat.rows, column.cells, column.flat.texts, strict=True):
+                    texts[int(numbers[row]), int(cell)] = text.as_py() or ""
+    done = (-1, -1, -1)
+    for doc_no, cell, start, stop, form in swept:
+        if (doc_no, cell) == done[:2] and stop <= done[2]:
+            continue
+        done = (doc_no, cell, stop)
+        one = Buffers.of(pa.array([texts[doc_no, cell]], pa.large_string()))
+        points = code_points(one, np.zeros(2, np.int64), np.array([start, stop]))
+        kind = flagged.names[flagged.kind[form]]
+        rows.append((doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), "sweep", 1.0, None, None))
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in tables.OCCURRENCES.schema]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.OCCURRENCES.schema, strict=True)]
+    pq.write_table(pa.table(arrays, schema=tables.OCCURRENCES.schema), task.sweep)
+    return len(rows)
+
+
+def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:
+    """Which of some texts (card, report, manifest) hold a flagged value: (name, kind), without the value."""
+    one = Flagged.read(flagged)
+    found = []
+    for name, text in texts.items():
+        column = pa.array([text], pa.large_string())
+        for matches in (one.find(column), one.find_compatible(column)):
+            found += [(name, one.names[one.kind[form]]) for form in np.unique(matches.form)]
+    return found
+
+
+def check(out: Path, work: Path) -> dict[str, Any]:
+    """Look at a published OUT again: every shard is what the manifest says, and holds nothing that had to go.
+
+    Raises OutputBroken (a broken or foreign shard), LeakFound, or UsageError where WORK is not the one OUT was made in.
+    """
+    corpus = Corpus.open(out)
+    corpus.check()
+    described = read_json(work / "index.json")
+    folder = work / "runs" / str(corpus.manifest["plan_hash"])
+    flagged = folder / "counts" / "flagged.parquet"
+    if described is None or not flagged.is_file():
+        raise UsageError(f"{work}: does not hold the run that made {out}; name its folder with --work (default: {out}.private)")
+    documents = Documents.from_json(described["documents"])
+    which = tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"])
+    results = []
+    with tempfile.TemporaryDirectory(prefix="sanitize-verify-") as spill:
+        for no, (shard, (low, high)) in enumerate(zip(corpus.shards, described["ranges"], strict=True)):
+            name = f"{no:05d}.parquet"
+            task = VerifyTask(
+                no=no,
+                first=low,
+                last=high,
+                shard=shard.path,
+                flagged=flagged,
+                kept=folder / "kept" / name,
+                edits=folder / "edits" / name,
+                rows=folder / "rows" / name,
+                documents=documents,
+                leaves=which,
+                sweep=Path(spill) / name,
+            )
+            results.append(verify_task(task))
+    texts = {page: (out / page).read_text("utf-8") for page in ("README.md", "report.html", "manifest.json")}
+    pages = scan(flagged, texts)
+    leaks = sum(len(result["leaks"]) + result["swept"] for result in results) + len(pages)
+    lost = sum(result["kept_planned"] - result["kept_seen"] for result in results)
+    if leaks or lost:
+        raise LeakFound(f"{out}: {leaks} places hold a value that had to go, {lost} kept originals are not where they were left; do not publish it")
+    return {"leaks": 0, "shards": len(results), "rows": sum(result["rows"] for result in results), "forms": list(FORMS), "out": str(out), "work": str(work)}

@@ -1,0 +1,21 @@
+-- name: by_domain
+-- does: E-mail addresses by domain. Masked, domains of one shape fall together (e***.com); with --reveal each stands alone.
+-- reads: value_counts, values
+-- gives: domain, distinct_values, occurrences
+-- takes: $limit = 20
+WITH addresses AS (
+    SELECT value_id, min(lower(coalesce(normalised, value))) AS address
+    FROM "values"
+    WHERE kind = 'EMAIL_ADDRESS'
+    GROUP BY value_id
+),
+domains AS (
+    SELECT value_id, reverse(split_part(reverse(address), '@', 1)) AS domain
+    FROM addresses
+)
+SELECT d.domain, count(*) AS distinct_values, CAST(sum(v.occurrences) AS BIGINT) AS occurrences
+FROM domains AS d
+JOIN value_counts AS v ON v.value_id = d.value_id
+GROUP BY d.domain
+ORDER BY occurrences DESC, d.domain
+LIMIT $limit

@@ -1,0 +1,10 @@
+-- name: count_histogram
+-- does: How many values of a kind occur once, twice, and so on. The rank-frequency curve can be read off it exactly.
+-- reads: value_counts
+-- gives: kind, occurrences, distinct_values
+-- takes: $kind = 'all'
+SELECT kind, occurrences, count(*) AS distinct_values
+FROM value_counts
+WHERE $kind = 'all' OR kind = $kind
+GROUP BY kind, occurrences
+ORDER BY kind, occurrences

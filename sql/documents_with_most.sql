@@ -1,0 +1,11 @@
+-- name: documents_with_most
+-- does: The documents in which most occurrences stand, of all kinds or of one.
+-- reads: occurrences
+-- gives: doc_no, occurrences, distinct_values
+-- takes: $kind = 'all', $limit = 20
+SELECT doc_no, count(*) AS occurrences, count(DISTINCT value_id) AS distinct_values
+FROM occurrences
+WHERE $kind = 'all' OR kind = $kind
+GROUP BY doc_no
+ORDER BY occurrences DESC, doc_no
+LIMIT $limit

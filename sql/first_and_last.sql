@@ -1,0 +1,22 @@
+-- name: first_and_last
+-- does: The most frequent values with the first and the last document in which they stand.
+-- reads: occurrences, values
+-- gives: kind, value, occurrences, first_doc_no, last_doc_no
+-- takes: $kind = 'all', $limit = 20
+WITH ranged AS (
+    SELECT value_id, kind, count(*) AS occurrences, min(doc_no) AS first_doc_no, max(doc_no) AS last_doc_no
+    FROM occurrences
+    WHERE $kind = 'all' OR kind = $kind
+    GROUP BY value_id, kind
+),
+most AS (
+    SELECT value_id, kind, occurrences, first_doc_no, last_doc_no
+    FROM ranged
+    ORDER BY occurrences DESC, value_id, kind
+    LIMIT $limit
+)
+SELECT m.kind, min(v.value) AS value, m.occurrences, m.first_doc_no, m.last_doc_no
+FROM most AS m
+LEFT JOIN "values" AS v ON v.value_id = m.value_id
+GROUP BY m.value_id, m.kind, m.occurrences, m.first_doc_no, m.last_doc_no
+ORDER BY m.occurrences DESC, m.value_id, m.kind

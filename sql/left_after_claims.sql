@@ -1,0 +1,27 @@
+-- name: left_after_claims
+-- does: The occurrences that earlier parts left: not in a dropped document, and no byte shared with a claimed span.
+-- reads: occurrences, claimed (doc_no, cell, start_byte, stop_byte), drops
+-- gives: doc_no, cell, start, stop, start_byte, stop_byte, kind, value_id, finder, score, section, entity_id
+-- takes: nothing
+SELECT
+    o.doc_no,
+    o.cell,
+    o.start,
+    o.stop,
+    o.start_byte,
+    o.stop_byte,
+    o.kind,
+    o.value_id,
+    o.finder,
+    o.score,
+    o.section,
+    o.entity_id
+FROM occurrences AS o
+WHERE
+    NOT EXISTS (SELECT 1 FROM drops AS d WHERE d.doc_no = o.doc_no)
+    AND NOT EXISTS (
+        SELECT 1
+        FROM claimed AS c
+        WHERE c.doc_no = o.doc_no AND c.cell = o.cell AND c.start_byte < o.stop_byte AND c.stop_byte > o.start_byte
+    )
+ORDER BY o.doc_no, o.cell, o.start, o.stop, o.kind, o.value_id

@@ -1,0 +1,9 @@
+-- name: quarantine_by_reason
+-- does: Records that were set aside, by reason and input file.
+-- reads: quarantine
+-- gives: reason, source, records
+-- takes: nothing
+SELECT reason, source, count(*) AS records
+FROM quarantine
+GROUP BY reason, source
+ORDER BY records DESC, reason NULLS LAST, source NULLS LAST

@@ -1,0 +1,17 @@
+-- name: value_counts
+-- does: Every distinct value with its counts over the corpus, from the counts of the tasks. Tasks are disjoint ranges of doc_no,
+--       so documents add up, and the first occurrence is that of the task with the smallest first_doc_no.
+-- reads: partial_counts (value_id, kind, occurrences, documents, first_doc_no, first_cell, first_start)
+-- gives: value_id, kind, occurrences, documents, first_doc_no, first_cell, first_start
+-- takes: nothing
+SELECT
+    value_id,
+    kind,
+    CAST(sum(occurrences) AS BIGINT) AS occurrences,
+    CAST(sum(documents) AS BIGINT) AS documents,
+    min(first_doc_no) AS first_doc_no,
+    min_by(first_cell, first_doc_no) AS first_cell,
+    min_by(first_start, first_doc_no) AS first_start
+FROM partial_counts
+GROUP BY value_id, kind
+ORDER BY value_id, kind

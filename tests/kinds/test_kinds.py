@@ -1,0 +1,393 @@
+"""Every kind: what it takes, what it refuses and why, and that its fakes are of its own kind. All people in it are invented."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanitize.errors import PlanError
+from sanitize.keyed import Draws
+from sanitize.kinds.kind import BOUND, grid, joined, kind, kinds, parted, reshaped, ungrid
+
+NAMES = ["MESSAGE_ID", "EMAIL_ADDRESS", "URL", "IP_ADDRESS", "IBAN_CODE", "CREDIT_CARD", "US_SSN", "PHONE_NUMBER"]
+KINDS = {name: kind(name) for name in NAMES}
+PATTERN = "|".join(f"(?:{k.pattern})" for k in KINDS.values())
+PYTHON = re.compile(PATTERN.replace(BOUND, r"\b"), re.ASCII)
+
+
+def draws(count: int, document: int = 7) -> Draws:
+    rows = np.arange(count, dtype=np.uint64)
+    return Draws(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
+
+
+def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]]:
+    """(kind, value, reason) of every candidate, as a finder would see them."""
+    marked = pl.Series([text]).str.replace_all(PATTERN, "\x01$0\x02")[0]
+    spans, at = [], 0
+    for piece in re.split("([\x01\x02])", marked):
+        if piece == "\x01":
+            spans.append([at, at])
+        elif piece == "\x02":
+            spans[-1][1] = at
+        else:
+            at += len(piece)
+    assert [tuple(span) for span in spans] == [match.span() for match in PYTHON.finditer(text)]
+    out = []
+    for start, stop in spans:
+        bracketed = text[start] == "<"
+        start, stop = start + bracketed, stop - (text[stop - 1] == ">")
+        value = text[start:stop]
+        frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field]})
+        owner = next((k for k in KINDS.values() if k.takes(frame)[0]), None)
+        assert owner is not None, "nobody takes what the patterns found"
+        if text[:start].encode()[-1:] in [bytes([b]) for b in owner.not_before]:
+            continue
+        if text[stop:].encode()[:1] in [bytes([b]) for b in owner.not_after]:
+            continue
+        out.append((owner.name, value, owner.check(frame["value"])[0] if owner.check else None))
+    return out
+
+
+GOOD = {
+    "EMAIL_ADDRESS": [
+        ("write to bob@example.com", ["bob@example.com"]),
+        ("bob@example.com.", ["bob@example.com"]),
+        ("(BOB.MANN@EXAMPLE.COM)", ["BOB.MANN@EXAMPLE.COM"]),
+        ("o'neil@example.com", ["o'neil@example.com"]),
+        ("'bob@example.com','ann@example.org'", ["bob@example.com", "ann@example.org"]),
+        ("kenneth..lee@example.com", ["kenneth..lee@example.com"]),
+        ("a@example.com;b@example.org,c@example.net", ["a@example.com", "b@example.org", "c@example.net"]),
+        ("title=3Dklaus@example.com", ["3Dklaus@example.com"]),
+        ("email=klaus@example.com&x=1", ["klaus@example.com"]),
+        ("bob@example.com=20", ["bob@example.com"]),
+        ("bob@example.com2nd", ["bob@example.com"]),
+        ("bob@example.com_x", ["bob@example.com"]),
+        ("写信给bob@example.com谢谢", ["bob@example.com"]),
+        ("bob@mail-2.my_host.example.co.uk", ["bob@mail-2.my_host.example.co.uk"]),
+        ("bob@xn--bcher-kva.example, bob@example.xn--p1ai", ["bob@xn--bcher-kva.example", "bob@example.xn--p1ai"]),
+        ("Bob <bob@example.com>", ["bob@example.com"]),
+        ("<bob@corp> <.bob@example.com>", ["bob@corp", ".bob@example.com"]),
+        ("<mailto:bob@example.com>", ["bob@example.com"]),
+        ("<bob.mann2001@example.com> <first.last@corp>", ["bob.mann2001@example.com", "first.last@corp"]),
+        ("<john.smith19850412@example.com>", ["john.smith19850412@example.com"]),
+        ("<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>", ["IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com"]),
+        ("bounce+1234567-ab12-bob@example.com", ["bounce+1234567-ab12-bob@example.com"]),
+    ],
+    "MESSAGE_ID": [
+        ("<13505866.1075863688222.JavaMail.evans@host>", ["13505866.1075863688222.JavaMail.evans@host"]),
+        ("<20010203123456.A1234@example.com>", ["20010203123456.A1234@example.com"]),
+        ("<Pine.LNX.4.21.0010151234560.1234-100000@example.com>", ["Pine.LNX.4.21.0010151234560.1234-100000@example.com"]),
+        ("<000a01c0f1f7$a8c5e1b0$0200a8c0@example>", ["000a01c0f1f7$a8c5e1b0$0200a8c0@example"]),
+        ("<c1cc0df8-bd06-51e7-d5a0-888c1955683b@example.com>", ["c1cc0df8-bd06-51e7-d5a0-888c1955683b@example.com"]),
+        ("<4.3.2.7.2.20010412101010.00b5b960@mail.example.com>", ["4.3.2.7.2.20010412101010.00b5b960@mail.example.com"]),
+        ("<CAKgNqVuLpTtZsBbHmXxAaRrYyWwGgFfKkJjIiEeDd7S3PpQ@mail.example.com>", None),
+    ],
+    "URL": [
+        ("see http://www.example.com/a_b?q=1#top.", ["http://www.example.com/a_b?q=1#top"]),
+        ("(HTTPS://Example.com/x)", ["HTTPS://Example.com/x"]),
+        ("www.example.org, ftp://ftp.example.com/pub!", ["www.example.org", "ftp://ftp.example.com/pub"]),
+        ('<a href="http://example.com/x">', ["http://example.com/x"]),
+        ("<http://example.com/x>", ["http://example.com/x"]),
+        ("http://user:pw@example.com/", ["http://user:pw@example.com/"]),
+        ("http://example.com/b谢谢", ["http://example.com/b"]),
+    ],
+    "IP_ADDRESS": [
+        ("from [93.184.216.34]:25", ["93.184.216.34"]),
+        ("10.1.2.3/24.", ["10.1.2.3"]),
+        ("fe80::1 and 2001:db8:0:0:8:800:200c:417a", ["fe80::1", "2001:db8:0:0:8:800:200c:417a"]),
+        ("::ffff:10.1.2.3 via 2001:db8:1::", ["::ffff:10.1.2.3", "2001:db8:1::"]),
+    ],
+    "IBAN_CODE": [
+        ("IBAN: DE89 3704 0044 0532 0130 00 please", ["DE89 3704 0044 0532 0130 00"]),
+        ("GB82WEST12345698765432", ["GB82WEST12345698765432"]),
+        ("BE68 5390 0754 7034 IBAN", ["BE68 5390 0754 7034"]),
+        ("NO93 8601 1117 947.", ["NO93 8601 1117 947"]),
+    ],
+    "CREDIT_CARD": [
+        ("card 4111 1111 1111 1111 123", ["4111 1111 1111 1111"]),
+        ("5555-5555-5555-4444, 3782 822463 10005", ["5555-5555-5555-4444", "3782 822463 10005"]),
+        ("6011111111111117 30569309025904", ["6011111111111117", "30569309025904"]),
+    ],
+    "US_SSN": [("SSN 123-45-6789.", ["123-45-6789"]), ("123 45 6789", ["123 45 6789"])],
+    "PHONE_NUMBER": [
+        ("call (713) 555-6161 or 713-555-6161", ["(713) 555-6161", "713-555-6161"]),
+        ("713.555.6161, 713 555 6161, 713/555-6161", ["713.555.6161", "713 555 6161", "713/555-6161"]),
+        ("1-800-555-0199 ext. 123", ["1-800-555-0199 ext. 123"]),
+        ("713-555-6161 x35161; +1 (713) 555-6161", ["713-555-6161 x35161", "+1 (713) 555-6161"]),
+        ("+17135556161", ["+17135556161"]),
+        ("tel:+49 (0)30 1234567", ["+49 (0)30 1234567"]),
+        ("+33 1 70 18 99 00 12 rue", ["+33 1 70 18 99 00"]),
+        ("+44 20 7946 0958 2001-05-04", ["+44 20 7946 0958"]),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "values"), [(name, *case) for name, cases in GOOD.items() for case in cases])
+def test_takes(name: str, text: str, values: list[str] | None) -> None:
+    expected = [text[1:-1]] if values is None else values
+    assert found(text) == [(name, value, None) for value in expected]
+
+
+NOTHING = [
+    "046-1297901",  # a piece of a GUID
+    "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "10230713853616100",
+    "9713-555-6161 a713-555-6161 713-555-61612",
+    "x1234.5.6.7 88.1.2.34567 2.21.7.14-release",
+    "std::vector Foo:: ::1 10:20:30 aa:bb:cc:dd:ee:ff",
+    "bob at example dot com, @bob, bob@, pkg@1.2.3",
+    "a123-45-6789 123-45-67890 123-456-789",
+    "http:// https:// www. ftp://",
+    "DE89370400440532013000X DE8937040044053201300",
+    "111 4111 11111",
+    "2001-05-04 16:39:00 -0700",
+    "a\nb@\nc <a @b> 4111\n1111\n1111\n1111",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_takes_nothing(text: str) -> None:
+    assert found(text) == []
+
+
+REFUSED = [
+    ("icon@2x.png", "EMAIL_ADDRESS", "file_name"),
+    ("lib@3.1.min.js", "EMAIL_ADDRESS", "file_name"),
+    ("256.1.2.3", "IP_ADDRESS", "range"),
+    ("1.3.6.1.4.1.311", "IP_ADDRESS", "groups"),
+    ("1.3.6.1.4.1.31123", "IP_ADDRESS", "groups"),
+    ("4.3.2.1", "IP_ADDRESS", "version"),
+    ("127.0.0.1", "IP_ADDRESS", "reserved"),
+    ("0.0.0.0", "IP_ADDRESS", "reserved"),
+    ("255.255.255.0", "IP_ADDRESS", "reserved"),
+    ("0:0:0:0:0:0:0:1", "IP_ADDRESS", "reserved"),
+    ("add::bad", "IP_ADDRESS", "word"),
+    ("ab:cd:ef:01:23:45:67:89:ab", "IP_ADDRESS", "groups"),
+    ("1::2::3", "IP_ADDRESS", None),  # `1::2` and what follows it
+    ("DE88 3704 0044 0532 0130 00", "IBAN_CODE", "mod97"),
+    ("4111 1111 1111 1112", "CREDIT_CARD", "luhn"),
+    ("2000 0000 0000 0006", "CREDIT_CARD", "issuer"),
+    ("000-12-3456", "US_SSN", "range"),
+    ("666-12-3456", "US_SSN", "range"),
+    ("912-12-3456", "US_SSN", "range"),
+    ("123-00-4567", "US_SSN", "range"),
+    ("123-45-0000", "US_SSN", "range"),
+    ("123-45 6789", "US_SSN", "separator"),
+    ("113-555-6161", "PHONE_NUMBER", "range"),
+    ("713-155-6161", "PHONE_NUMBER", "range"),
+    ("+999 1234567", "PHONE_NUMBER", "impossible"),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "reason"), REFUSED)
+def test_refuses_with_a_reason(text: str, name: str, reason: str | None) -> None:
+    assert [case[::2] for case in found(text)[:1]] == [(name, reason)]
+
+
+def test_checks_of_values_no_pattern_gives() -> None:
+    assert KINDS["IBAN_CODE"].check(pl.Series(["XX8937040044053201", "DE8937040044", "4"])).to_list() == [
+        "country",
+        "length",
+        "country",
+    ]
+    assert KINDS["CREDIT_CARD"].check(pl.Series(["0000000000000000", "4"])).to_list() == ["issuer", "luhn"]
+
+
+def test_an_id_field_makes_any_address_a_message_id() -> None:
+    assert found("<bob@example.com>", id_field=True) == [("MESSAGE_ID", "bob@example.com", None)]
+    assert found("bob@example.com", id_field=True) == [("MESSAGE_ID", "bob@example.com", None)]
+    assert found("http://bob@example.com", id_field=True)[0][0] == "URL"
+
+
+SAME = [
+    ("EMAIL_ADDRESS", "BOB@Example.COM", "bob@example.com"),
+    ("EMAIL_ADDRESS", "..bob.@example.com.", "bob@example.com"),
+    ("URL", "HTTP://Bob:PW@WWW.Example.COM:80/A?B=c", "http://Bob:PW@www.example.com:80/A?B=c"),
+    ("IP_ADDRESS", "010.001.002.000", "10.1.2.0"),
+    ("IP_ADDRESS", "2001:DB8:0:0:8:800:200C:417A", "2001:db8::8:800:200c:417a"),
+    ("IBAN_CODE", "DE89 3704 0044 0532 0130 00", "DE89370400440532013000"),
+    ("CREDIT_CARD", "4111-1111 1111 1111", "4111111111111111"),
+    ("US_SSN", "123 45 6789", "123456789"),
+    ("PHONE_NUMBER", "(713) 555-6161", "+17135556161"),
+    ("PHONE_NUMBER", "1.713.555.6161 ext. 12", "+17135556161x12"),
+    ("PHONE_NUMBER", "+44 (0)20 7946 0958", "+442079460958"),
+    ("MESSAGE_ID", "A1@Host", "A1@Host"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "identity"), SAME)
+def test_normalise(name: str, value: str, identity: str) -> None:
+    assert KINDS[name].normalise(pl.Series([value])).to_list() == [identity]
+
+
+SAMPLES = {name: [value for _, values in cases if values for value in values] for name, cases in GOOD.items()}
+SAMPLES["PHONE_NUMBER"] += ["+7 495 123-45-67", "+39 06 1234567", "+36 1 123 4567", "+229 98 47 77 62", "(212)555-0123"]
+SAMPLES["IP_ADDRESS"] += ["172.20.1.1", "192.168.0.9", "9.9.9.10", "FE80::ABCD:1", "2001:DB8::a1"]
+SAMPLES["EMAIL_ADDRESS"] += [
+    "_bob@example.com",
+    "__@example.com",
+    "bob-@example.com",
+    "J.Doe+x@example.museum",
+    "7@example.com",
+    "B@E.COM",
+]
+SAMPLES["EMAIL_ADDRESS"] += ["a_b@[192.0.2.1]", "..@corp"]
+
+
+def shape(name: str, value: str) -> str:
+    """What a fake of this kind keeps."""
+    if name == "IP_ADDRESS" and ":" not in value:
+        return value.count(".") * "."
+    if name == "IP_ADDRESS":
+        value = re.sub("[0-9]+([.][0-9]+){3}$", "0.0.0.0", value)
+        return re.sub("[0-9A-Fa-f]", "h", value)
+    if name == "EMAIL_ADDRESS":
+        local, host = value.rsplit("@", 1)
+        return (
+            re.sub("[A-Za-z0-9]", "", re.sub("^([^A-Za-z0-9]*[A-Za-z0-9]*[^A-Za-z0-9]*).*", r"\1", local))
+            + "@"
+            + "." * ("." in host)
+        )
+    return re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "0", value)))
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
+    this = KINDS[name]
+    values = pl.Series("value", SAMPLES[name] * 20)
+    fakes = this.fake(values, draws(len(values)), reserved)
+    assert fakes.name == "value"
+    frame = pl.DataFrame({"value": fakes}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False))
+    assert this.takes(frame).all()
+    if not reserved:
+        assert [shape(name, fake) for fake in fakes] == [shape(name, value) for value in values]
+    if not (reserved and name == "US_SSN"):  # these are refused on purpose
+        assert this.check is None or this.check(fakes).is_null().all()
+    assert (this.normalise(fakes) != this.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
+    assert this.fake(values, draws(len(values)), reserved).to_list() == fakes.to_list()
+    some = np.arange(1, len(values), 3)
+    assert this.fake(values.gather(some), draws(len(values)).rows(some), reserved).to_list() == fakes.gather(some).to_list()
+
+
+def test_bare_fakes_of_bare_addresses_match_from_end_to_end() -> None:
+    values = pl.Series(["bob@example.com", "a.b..c@example.co.uk", "x_@example.xn--p1ai", "O'Neil+tag@EXAMPLE.museum"] * 50)
+    fakes = KINDS["EMAIL_ADDRESS"].fake(values, draws(len(values)), False)
+    assert fakes.str.contains(rf"\A(?:{KINDS['EMAIL_ADDRESS'].pattern})\z").all()
+
+
+def test_address_fakes_rarely_repeat() -> None:
+    values = pl.Series(["bob.mann@example.com", "bob@example.com"] * 5_000)
+    assert KINDS["EMAIL_ADDRESS"].fake(values, draws(len(values)), False).n_unique() == len(values)
+
+
+def test_reserved_ranges() -> None:
+    def fakes(name: str, value: str) -> pl.Series:
+        return KINDS[name].fake(pl.Series([value] * 50), draws(50), True)
+
+    assert fakes("EMAIL_ADDRESS", "bob@corp.net").str.contains(r"@example[.](?:com|net|org)\z").all()
+    assert fakes("EMAIL_ADDRESS", "bob@corp").str.ends_with(".example").all()
+    assert fakes("PHONE_NUMBER", "(713) 253-6161 x12").str.contains(r"\A[(][2-9][0-9]{2}[)] 555-01[0-9]{2} x[0-9]{2}\z").all()
+    assert fakes("IP_ADDRESS", "10.1.2.3").str.contains(r"\A(?:192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.][0-9]{1,3}\z").all()
+    assert fakes("IP_ADDRESS", "fe80::1").str.starts_with("2001:db8::").all()
+    assert fakes("URL", "https://www.corp.net:80/a").str.contains(r"\Ahttps://www[.][a-z]+[.]example:80/[a-z]\z").all()
+    assert fakes("CREDIT_CARD", "5105 1051 0510 5100").str.starts_with("5555 55").all()
+    assert fakes("US_SSN", "123-45-6789").str.contains(r"\A987-65-432[0-9]\z").all()
+    assert fakes("MESSAGE_ID", "1$a@host").str.ends_with(".example").all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_values_at_all(name: str) -> None:
+    this, none = KINDS[name], pl.Series("value", [], dtype=pl.String)
+    frame = pl.DataFrame({"value": none}, {"value": pl.String}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True))
+    assert len(this.takes(frame)) == len(this.normalise(none)) == len(this.fake(none, draws(0), False)) == 0
+    assert len(this.fake(none, draws(0), True)) == 0
+    assert this.check is None or this.check(none).dtype == pl.String
+    assert this.split is None or this.split(none).height == 0
+
+
+PARTS = ["lead", "first", "sep", "last", "at", "domain", "dot", "tld"]
+
+
+def test_split() -> None:
+    split = KINDS["EMAIL_ADDRESS"].split
+    assert split is not None
+    table = split(pl.Series(["kenneth..lay@example.co.uk", "bob@corp", ".bob.m-x@example.com"]))
+    assert table.columns == PARTS
+    assert table.rows() == [
+        ("", "kenneth", "..", "lay", "@", "example.co", ".", "uk"),
+        ("", "bob", "", "", "@", "corp", "", ""),
+        (".", "bob", ".", "m-x", "@", "example", ".", "com"),
+    ]
+
+
+LOCAL = st.text("ab1.-_'+=$A!", min_size=1, max_size=12)
+HOST = st.text("ab1.-_[]:A", min_size=1, max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(LOCAL, HOST), min_size=1, max_size=30))
+def test_split_joins_to_the_value(pairs: list[tuple[str, str]]) -> None:
+    values = pl.Series([f"{local}@{host}" for local, host in pairs])
+    split = KINDS["EMAIL_ADDRESS"].split
+    assert split is not None
+    assert split(values).select(pl.concat_str(pl.all())).to_series().to_list() == values.to_list()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+@pytest.mark.parametrize("name", NAMES)
+def test_normalise_twice_is_once(name: str, data: st.DataObject) -> None:
+    this = KINDS[name]
+    values = st.from_regex(re.compile(this.pattern.replace(BOUND, ""), re.ASCII), fullmatch=True)
+    column = pl.Series(data.draw(st.lists(values, min_size=1, max_size=5)), dtype=pl.String).str.strip_chars("<>")
+    once = this.normalise(column)
+    assert this.normalise(once).to_list() == once.to_list()
+
+
+def test_reshaped_keeps_class_and_kept_bytes() -> None:
+    values = pl.Series(["Ab-09 é", "", "zz"])
+    flat, _ = joined(values)
+    out = reshaped(values, draws(3), flat == ord("-"))
+    assert out.str.contains(r"\A(?:[A-Z][a-z]-[0-9]{2} é|[a-z]{2}|)\z").all()
+    assert out.to_list() != values.to_list()
+    assert reshaped(values, draws(3), np.ones(len(flat), bool)).to_list() == values.to_list()
+
+
+def test_grid_and_joined_give_the_values_back() -> None:
+    values = pl.Series("v", ["ab", "", "abcdef"])
+    assert ungrid(grid(values), "v").equals(values)
+    assert parted(*joined(values), "v").equals(values)
+    assert parted(*joined(values.slice(1)), "v").equals(values.slice(1))
+
+
+def test_order() -> None:
+    assert [name for name in kinds() if name in NAMES] == NAMES
+    ranks = [k.rank for k in kinds().values()]
+    assert ranks == sorted(ranks)
+
+
+def test_patterns_keep_their_contract() -> None:
+    for name, this in KINDS.items():
+        assert re.compile(this.pattern.replace(BOUND, r"\b")).groups == 0, name
+        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", this.pattern.replace(BOUND, "")), name
+        everything = pl.Series([f"{chr(at)}" for at in range(32)])
+        assert not (everything.str.replace_all(this.pattern, "")).eq("").any(), name
+
+
+def test_a_wrong_name_lists_the_near_one() -> None:
+    with pytest.raises(PlanError, match="EMAIL_ADDRESS"):
+        kind("EMAIL_ADRESS")
+
+
+@pytest.mark.parametrize("unit", ["10.0.0.1-", "713-555-6161-", "10.0.0.1&", "<10.0.0.1:", "a.b@", "ab::1:"])
+def test_long_unbroken_runs_stay_cheap(unit: str) -> None:
+    """Work that grows with the square of a run would take minutes here."""
+    text = pl.Series([(unit * 125_000)[:500_000]])
+    assert text.str.replace_all(PATTERN, "\x01$0\x02").str.len_bytes()[0] >= 400_000
