@@ -495,7 +495,9 @@ def main() -> None:
     from sanitize.errors import SanitizeError
 
     signal.signal(signal.SIGTERM, _stopped)
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # the machine is filled by workers, each with one thread
+    # before Polars is imported, here and in the workers: one thread each, and allocators that keep what they have
+    for name, value in (("POLARS_MAX_THREADS", "1"), ("MIMALLOC_PURGE_DELAY", "-1"), ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")):
+        os.environ.setdefault(name, value)
     try:
         app()
     except SanitizeError as error:

@@ -31,7 +31,7 @@ from sanitize.cells import Leaf, flatten, leaves, plain
 from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import boundaries, kinds, word_bytes
 from sanitize.shards import Corpus, Documents, cells_of, read_json
-from sanitize.spans import Buffers, code_points
+from sanitize.spans import Buffers, code_points, cut, matches
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -133,20 +133,39 @@ class Flagged:
         return Matches(text_no[order], (at - base)[order], (stop - base)[order], form[order])
 
     def find_compatible(self, texts: pa.LargeStringArray) -> Matches:
-        """Places of forms that only show once characters are in their compatibility form; byte places are those of the text as it is."""
-        series = pl.Series(texts)
-        changing = series.str.contains(r"[^\x00-\x7f]" if self.beyond_ascii else _changing())
-        rows = np.flatnonzero(changing.to_numpy())
-        if not len(rows) or not len(self):
+        """Places of forms that only show once characters are in their compatibility form; byte places are those of the text as it is.
+
+        Only what lies around such a character can differ from what `find` sees: windows as wide as the longest form are looked at.
+        """
+        buffers = Buffers.of(texts)
+        if not len(self) or not (buffers.data >= 128).any():
             return _no_matches()
-        # a loop over the few texts with such characters: Unicode's compatibility forms have no columnar implementation
-        raw = [series[int(row)] for row in rows]
-        found = self.find(pa.array([text.translate(_COMPATIBLE) for text in raw], pa.large_string()))
-        starts, stops = np.empty(len(found.start), np.int64), np.empty(len(found.start), np.int64)
+        starts, stops = matches(buffers, _changing(self.beyond_ascii))
+        if not len(starts):
+            return _no_matches()
+        text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
+        wide = int(self.lengths.max()) + 4
+        low, high = np.maximum(starts - wide, buffers.offsets[text_no]), np.minimum(stops + wide, buffers.offsets[text_no + 1])
+        # windows that overlap become one, and none cuts a character
+        new = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
+        low, high, text_no = low[new], np.maximum.reduceat(high, np.flatnonzero(new)), text_no[new]
+        for edge, step in ((low, -1), (high, 1)):
+            while (inside := (edge < len(buffers.data)) & ((buffers.data[np.minimum(edge, len(buffers.data) - 1)] & 0xC0) == 0x80)).any():
+                edge += step * inside
+        # a loop over windows around rare characters: Unicode's compatibility forms have no columnar implementation
+        raw = cut(buffers, low, high).to_pylist()
+        found = self.find(pa.array([window.translate(_COMPATIBLE) for window in raw], pa.large_string()))
+        first, last = np.empty(len(found.start), np.int64), np.empty(len(found.start), np.int64)
         for place in np.unique(found.text_no):
             mine = np.flatnonzero(found.text_no == place)
-            starts[mine], stops[mine] = _original(raw[int(place)], found.start[mine], found.stop[mine])
-        return Matches(rows[found.text_no], starts, stops, found.form)
+            first[mine], last[mine] = _original(raw[int(place)], found.start[mine], found.stop[mine])
+        first, last = first + low[found.text_no], last + low[found.text_no]
+        # a match that does not touch such a character is one that `find` sees as it is, or one that only the window's edge made
+        near = np.searchsorted(stops, first, side="left")
+        touches = (near < len(starts)) & (starts[np.minimum(near, len(starts) - 1)] <= last)
+        text_no, form = text_no[found.text_no][touches], found.form[touches]
+        base = buffers.offsets[text_no]
+        return Matches(text_no, first[touches] - base, last[touches] - base, form)
 
 
 class _Trie:
@@ -232,12 +251,18 @@ _COMPATIBLE = _Compatible()
 
 
 @functools.cache
-def _changing() -> str:
-    """A character class of everything beyond ASCII whose compatibility form holds ASCII."""
-    codes = [code for code in range(0x80, 0x20000) if not 0xD800 <= code < 0xE000 and any(letter < "\x80" for letter in _COMPATIBLE[code])]
+def _changing(all_changes: bool) -> str:
+    """A run of characters beyond ASCII whose compatibility form holds ASCII, or (all_changes) is any other than themselves."""
+    codes = []
+    for code in (*range(0x80, 0xD800), *range(0xE000, 0x20000)):
+        letter = chr(code)
+        if unicodedata.decomposition(letter) or letter.casefold() != letter:
+            form = _COMPATIBLE[code]
+            if form != letter if all_changes else any(one < "\x80" for one in form):
+                codes.append(code)
     edges = np.flatnonzero(np.diff(codes, prepend=-2) != 1)
     runs = [(codes[low], codes[high - 1]) for low, high in zip(edges, [*edges[1:], len(codes)], strict=True)]
-    return "[" + "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in runs) + "]"
+    return "[" + "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in runs) + "]+"
 
 
 def _original(text: str, starts: I64, stops: I64) -> tuple[I64, I64]:
@@ -289,22 +314,22 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         for column in cells_of(table, which):
             texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
             text_bytes += len(Buffers.of(texts).data)
-            for matches, exact in ((flagged.find(texts), True), (flagged.find_compatible(texts), False)):
-                if not len(matches.form):
+            for seen_at, exact in ((flagged.find(texts), True), (flagged.find_compatible(texts), False)):
+                if not len(seen_at.form):
                     continue
-                docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cells[matches.text_no]
-                inside, hits = _inside(here, docs, cells, matches)
+                docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
+                inside, hits = _inside(here, docs, cells, seen_at)
                 seen += hits if exact else 0
                 for place in np.flatnonzero(~inside):
                     residual.append(
-                        (int(docs[place]), int(cells[place]), int(matches.start[place]), int(matches.stop[place]), int(matches.form[place]), str(column.leaf))
+                        (int(docs[place]), int(cells[place]), int(seen_at.start[place]), int(seen_at.stop[place]), int(seen_at.form[place]), str(column.leaf))
                     )
         for leaf in leaves(table.schema):
             if leaf not in which:
                 texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                 text_bytes += len(Buffers.of(texts).data)
-                for matches in (flagged.find(texts), flagged.find_compatible(texts)):
-                    residual += [(-1, -1, 0, 0, int(form), str(leaf)) for form in matches.form]
+                for seen_at in (flagged.find(texts), flagged.find_compatible(texts)):
+                    residual += [(-1, -1, 0, 0, int(form), str(leaf)) for form in seen_at.form]
     swept, leaks = _sorted_out(task, residual, flagged)
     count = _write_sweep(task, swept, flagged)
     return {
@@ -330,7 +355,7 @@ def _batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
                 at += batch.num_rows
 
 
-def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], matches: Matches) -> tuple[npt.NDArray[np.bool_], int]:
+def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], seen_at: Matches) -> tuple[npt.NDArray[np.bool_], int]:
     """True for matches inside a kept original; and how many kept originals are matched from end to end."""
     if not kept.height:
         return np.zeros(len(docs), np.bool_), 0
@@ -340,9 +365,9 @@ def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], matches
     key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * unit
     mine = ((docs - base) * cell_count + cells) * unit
     start, stop = key + kept["start_byte"].to_numpy(), key + kept["stop_byte"].to_numpy()
-    place = np.searchsorted(start, mine + matches.start, side="right") - 1
-    inside = (place >= 0) & (stop[np.maximum(place, 0)] >= mine + matches.stop)
-    whole = inside & (start[place] == mine + matches.start) & (stop[place] == mine + matches.stop)
+    place = np.searchsorted(start, mine + seen_at.start, side="right") - 1
+    inside = (place >= 0) & (stop[np.maximum(place, 0)] >= mine + seen_at.stop)
+    whole = inside & (start[place] == mine + seen_at.start) & (stop[place] == mine + seen_at.stop)
     return inside, len(np.unique(place[whole]))
 
 
@@ -426,8 +451,8 @@ def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:
     found = []
     for name, text in texts.items():
         column = pa.array([text], pa.large_string())
-        for matches in (one.find(column), one.find_compatible(column)):
-            found += [(name, one.names[one.kind[form]]) for form in np.unique(matches.form)]
+        for seen_at in (one.find(column), one.find_compatible(column)):
+            found += [(name, one.names[one.kind[form]]) for form in np.unique(seen_at.form)]
     return found
 
 

@@ -112,12 +112,18 @@ class Local:
 
 
 def steady() -> None:
-    """Keep freed memory instead of giving it back at every batch: large temporaries come and go, and page faults cost a tenth."""
+    """Keep freed memory instead of giving it back at every batch: large temporaries come and go, and page faults cost a tenth.
+
+    Arrow and numpy then share one allocator. For Polars see `allocator`, which has to come before its import.
+    """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL(None).mallopt
             for option, value in ((-3, 1 << 30), (-1, 1 << 30), (-2, 64 << 20)):  # mmap threshold, trim threshold, top pad
                 mallopt(option, value)
+            import pyarrow as pa
+
+            pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _begin(parent: int) -> None:

@@ -10,6 +10,7 @@ A colon stands only behind a digit, as several programs write it, so that of `<m
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from sanitize.keyed import Draws
@@ -20,9 +21,15 @@ _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """Any single-@ candidate of an id field; elsewhere those in brackets whose local part looks generated."""
+    taken = np.zeros(candidates.height, np.bool_)
+    # most candidates are neither: the rules are asked of the rest only
+    rows = candidates.select((pl.col("id_field") | pl.col("bracketed")).arg_true()).to_series()
     value = pl.col("value")
     address = (value.str.count_matches("@", literal=True) == 1) & ~value.str.contains("://", literal=True)
-    return candidates.select(address & (pl.col("id_field") | (pl.col("bracketed") & _generated(value)))).to_series()
+    some = candidates[rows].with_columns(row=rows).filter(address)
+    taken[some.filter(pl.col("id_field"))["row"].to_numpy()] = True
+    taken[some.filter(~pl.col("id_field")).filter(_generated(value))["row"].to_numpy()] = True
+    return pl.Series(taken)
 
 
 def _generated(value: pl.Expr) -> pl.Expr:

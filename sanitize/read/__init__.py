@@ -31,7 +31,8 @@ from types import ModuleType
 
 import pyarrow as pa
 
-from sanitize.errors import InputRefused
+from sanitize.cells import leaves
+from sanitize.errors import InputRefused, UsageError
 from sanitize.read import mail
 from sanitize.read.mail import mail_text
 from sanitize.read.opened import head
@@ -119,12 +120,15 @@ def survey(inputs: Sequence[Path], roles: Roles) -> Survey:
             pairs += tuple((name, name) for name in ("doc_id", "user_id") if name not in said)
         columns[file.path] = pairs
         parts.append((file.path, fields(schema, pairs, roles), soft))
+    layout = Layout(schema=united(parts), roles=roles)
+    if layout.main != "text" and layout.leaf not in map(str, leaves(layout.schema)):
+        raise UsageError(f"column {layout.leaf} holds no string in any input; --text-column takes a column with texts.")
     return Survey(
         units=_units(files, columns),
         files=[(file.path, file.size) for file in files if file.format or file.reason not in ("", "symlink", "not_a_file")],
         bad=[(file.path, file.reason) for file in files if file.reason],
         ignored=[file.path for file in files if not file.format and not file.reason],
-        layout=Layout(schema=united(parts), roles=roles),
+        layout=layout,
     )
 
 

@@ -78,7 +78,8 @@ def _sender(head: str) -> str | None:
     """The first address of the From field, lower-case; its text where there is none."""
     field = re.search(r"(?im)^from[ \t]*:(.*(?:\n[ \t].*)*)", head)
     text = " ".join(field[1].split()) if field else ""
-    address = re.search(r"<\s*([^<>\s]+@[^<>\s]+)\s*>", text) or re.search(r"([^\s<>@,;:\"()\[\]]+@[^\s<>@,;:\"()\[\]]+)", text)
+    near = text[:2_000]  # an address that comes later is none, and the search below is quadratic
+    address = re.search(r"<\s?([^<>\s]+@[^<>\s]+)\s?>", near) or re.search(r"([^\s<>@,;:\"()\[\]]+@[^\s<>@,;:\"()\[\]]+)", near)
     return address[1].lower() if address else text or None
 
 
@@ -131,14 +132,14 @@ def _codec(charset: str | None) -> str | None:
         return None
     try:
         name = codecs.lookup(_NAMES.get(charset.lower(), charset)).name
-        b"".decode(name)  # codecs such as hex are no charsets
+        b"a".decode(name, "replace")  # codecs such as hex are no charsets
     except (LookupError, ValueError):
         return None
     return None if name in _NOT_TEXT else _MEANT.get(name, name)
 
 
 def _decoded(data: bytes, charset: str | None) -> str:
-    """Bytes as text, whatever they are: as declared, else UTF-8, else as declared with marks where it does not fit, else Windows-1252."""
+    """Bytes as text, whatever they are: as declared, else UTF-8, else as declared with marks, else Windows-1252."""
     if data.isascii() and (charset is None or charset.lower() in ("us-ascii", "utf-8", "iso-8859-1", "windows-1252")):
         return data.decode("ascii")
     meant = _codec(charset)
@@ -195,6 +196,7 @@ def _value(block: bytes, name: bytes) -> str:
 
 def _param(value: str, name: str) -> str | None:
     """A parameter of a field such as Content-Type, however it is written (RFC 2045, RFC 2231)."""
+    value = value[:4_000]  # what is longer is hostile, and the library below takes quadratic time
     simple = re.search(rf'(?i);\s*{name}\s*=\s*(?:"([^"\\]*)"|([^\s;"\'()]+))', value)
     if simple and "*" not in value:
         return simple[1] if simple[1] is not None else simple[2]
@@ -224,7 +226,7 @@ def _parts(block: bytes, body: bytes, depth: int, default: str) -> tuple[list[st
         if not pieces:  # a boundary that never comes: a person sees the text
             return [_decoded(body, None)], []
         inner = "message/rfc822" if kind == "multipart/digest" else "text/plain"
-        found = [_parts(*_piece(piece), depth + 1, inner) for piece in pieces]
+        found = [_parts(*_piece(piece), depth + 1, inner) for piece in pieces if piece]
         return [text for plain, _ in found for text in plain], [text for _, other in found for text in other]
     if kind in ("message/rfc822", "message/global", "message/news"):
         head, _, rest = _split(_transferred(body, encoding).lstrip(b"\n"))
@@ -310,7 +312,7 @@ def _stripped(text: str) -> str:
         elif _LINE.fullmatch(name):
             pre = not match[1] if name == "pre" else pre
             out.append("\n")
-        elif name in ("td", "th"):
+        elif name in ("td", "th") and not match[1]:
             out.append(" ")
     shown(text[at:])
     lines = [line.strip(" \t") for line in "".join(out).split("\n")]
@@ -422,7 +424,7 @@ def mails(
     base = max(0, start - 4)  # where the buffer begins; 4 bytes are room for the line ends before an envelope line at `start`
     if base:
         stream.seek(base)
-    first: int | None = None if base else 0  # where the current mail begins; None while that is not ours
+    first: int | None = None if start else 0  # where the current mail begins; None while that is not ours
     buffer, seen, cut, end, broken = bytearray(), 0, False, False, False
 
     def mail(stop: int) -> bytes | None:

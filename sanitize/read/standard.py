@@ -150,7 +150,7 @@ def _settled(kind: pa.DataType) -> pa.DataType:
 
 
 def united(parts: Iterable[tuple[str, list[pa.Field], bool]]) -> pa.Schema:
-    """The union of (path, columns in standard form, inferred?) by name, in order of first appearance; types in conflict are refused."""
+    """The union of (path, columns in standard form, inferred?) by name, by first appearance; types in conflict are refused."""
     kinds: dict[str, tuple[pa.DataType, bool, str]] = {}
     main = ""
     for path, columns, soft in parts:

@@ -100,7 +100,7 @@ class Writer:
 
 
 class Records(Generic[Record]):
-    """Records one by one, put together to batches by `build`, which sees None for one that is set aside and may find more faults."""
+    """Records one by one, made batches by `build`, which sees None for one that is set aside and may find more."""
 
     def __init__(self, writer: Writer, build: Callable[[list[Record | None]], tuple[pa.RecordBatch, dict[int, str]]]) -> None:
         self._writer, self._build = writer, build
