@@ -96,9 +96,7 @@ def bench_corpus(about: dict[str, Any], repeat: int, scratch: Path) -> dict[str,
     source, floors, rounds = Path(about["path"]), [], []
     for _ in range(repeat):
         shutil.rmtree(scratch, ignore_errors=True)
-        floors.append(
-            measured([sys.executable, "-m", "benchmarks.bench", "--floor", str(source), str(scratch / "copy")], **ONE_THREAD)[0]
-        )
+        floors.append(measured([sys.executable, "-m", "benchmarks.bench", "--floor", str(source), str(scratch / "copy")], **ONE_THREAD)[0])
         rounds.append(sanitize_run(source, scratch, "--workers", "1", **ONE_THREAD))
         print(f"  floor {floors[-1]['cpu_s']:.2f} s, run {rounds[-1][1]['cpu_s']:.2f} s of CPU", file=sys.stderr)
 
@@ -144,9 +142,7 @@ def bench_corpus(about: dict[str, Any], repeat: int, scratch: Path) -> dict[str,
 
 def machine() -> dict[str, Any]:
     """What a reader must know of the machine: model, cores, memory, versions."""
-    model = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor()
-    )
+    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     memory = next((int(line.split()[1]) // 1024 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), None)
     packages = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy")
     return {

@@ -30,7 +30,13 @@ ROW_GROUP = 5_000  # rows of every output row group; part of what makes the file
 VERSION = 1  # raise it when emitted bytes change for the same input, plan and key
 
 KEPT = pa.schema(
-    [pa.field("doc_no", pa.int64()), pa.field("cell", pa.int32()), pa.field("start_byte", pa.int64()), pa.field("stop_byte", pa.int64()), pa.field("value_id", pa.int64())]
+    [
+        pa.field("doc_no", pa.int64()),
+        pa.field("cell", pa.int32()),
+        pa.field("start_byte", pa.int64()),
+        pa.field("stop_byte", pa.int64()),
+        pa.field("value_id", pa.int64()),
+    ]
 )
 
 
@@ -116,7 +122,7 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    return pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=coded, write_statistics=["doc_no"], write_page_checksum=True)  # type: ignore[arg-type]
+    return pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=coded, write_statistics=["doc_no"], write_page_checksum=True)
 
 
 @dataclass(frozen=True)
@@ -135,11 +141,16 @@ class _Occurrences:
     names: pa.Array
 
     def slice(self, low: int, high: int) -> _Occurrences:
-        columns = (self.doc_no, self.cell, self.start, self.stop, self.start_byte, self.stop_byte, self.kind, self.value_id)
-        return _Occurrences(*(column[low:high] for column in columns), tuple(kept[low:high] for kept in self.kept), self.names)
+        return self.take(np.arange(low, high))
+
+    def take(self, rows: I64) -> _Occurrences:
+        """Some of the occurrences."""
+        columns = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        return _Occurrences(**columns, kept=tuple(kept[rows] for kept in self.kept), names=self.names)
 
 
-_COLUMNS = ["doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id", "finder"]
+_ARRAYS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id")
+_COLUMNS = [*_ARRAYS, "finder"]
 
 
 def _occurrences(task: ApplyTask) -> _Occurrences:
@@ -147,19 +158,27 @@ def _occurrences(task: ApplyTask) -> _Occurrences:
     edited = sorted({kind for editor in task.editors for kind in editor.kinds})
     read = [pq.read_table(path, columns=_COLUMNS, partitioning=None) for path in task.occurrences]
     table = pa.concat_tables(read).unify_dictionaries().combine_chunks()
-    kind = table.column("kind").chunk(0) if table.num_rows else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
+    kind = (
+        table.column("kind").chunk(0)
+        if table.num_rows
+        else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
+    )
     wanted = np.isin(np.array(kind.dictionary.to_pylist(), object), edited)
     code = np.asarray(kind.indices, np.int32)
     rows = np.flatnonzero(wanted[code]) if len(code) else np.empty(0, np.int64)
     columns = {name: np.asarray(table.column(name))[rows] for name in _COLUMNS if name not in ("kind", "finder")}
     columns["kind"] = code[rows]
     finder = table.column("finder").chunk(0) if table.num_rows else None
-    swept = np.asarray(pc.equal(finder.dictionary, "sweep"))[np.asarray(finder.indices)][rows] if finder is not None else np.empty(0, np.bool_)
+    swept = (
+        np.asarray(pc.equal(finder.dictionary, "sweep"))[np.asarray(finder.indices)][rows] if finder is not None else np.empty(0, np.bool_)
+    )
     if len(read) > 1:
         order = np.lexsort((-columns["stop_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
         columns = {name: column[order] for name, column in columns.items()}
         swept = swept[order]
-    kept = tuple(_kept(task, editor, counts, columns, kind.dictionary) & ~swept for editor, counts in zip(task.editors, task.counts, strict=True))
+    kept = tuple(
+        _kept(task, editor, counts, columns, kind.dictionary) & ~swept for editor, counts in zip(task.editors, task.counts, strict=True)
+    )
     return _Occurrences(kept=kept, names=kind.dictionary, **columns)
 
 
@@ -175,7 +194,8 @@ def _kept(task: ApplyTask, editor: Editor, counts: Counts, columns: dict[str, np
     firsts = firsts.select(pl.col(name).cast(all_rows.schema[name]) for name in on)
     kept[all_rows.join(firsts, on=on, how="semi")["row"].to_numpy()] = True
     mine = np.isin(np.array(names.to_pylist(), object), list(editor.kinds))
-    return kept & mine[columns["kind"]]
+    of_mine: npt.NDArray[np.bool_] = mine[columns["kind"]]
+    return kept & of_mine
 
 
 class _Sheet:
@@ -190,8 +210,7 @@ class _Sheet:
         there = (row < len(doc_no)) & (doc_no[np.minimum(row, len(doc_no) - 1)] == found.doc_no)
         if not there.all():  # occurrences of dropped documents
             keep = np.flatnonzero(there)
-            arrays = (getattr(found, name)[keep] for name in ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id"))
-            found, row = _Occurrences(*arrays, tuple(kept[keep] for kept in found.kept), found.names), row[keep]
+            found, row = found.take(keep), row[keep]
         self.found = found
         leaf, self.flat = _places(columns, table.num_rows, row, found.cell)
         buffers = [Buffers.of(column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts) for column in columns]
@@ -243,7 +262,13 @@ class _Sheet:
         row = np.concatenate(rows)
         order = np.argsort(row, kind="stable")
         row = row[order]
-        return _Edits(row, found.start_byte[row], found.stop_byte[row], np.concatenate(parts)[order], pa.concat_arrays(texts).take(pa.array(order)))
+        return _Edits(
+            row,
+            found.start_byte[row],
+            found.stop_byte[row],
+            np.concatenate(parts)[order],
+            pa.concat_arrays(texts).take(pa.array(order)),
+        )
 
     def _settle(self, edits: _Edits, found: _Occurrences) -> _Edits:
         """Edits that do not overlap: one inside another vanishes, and of two that cross the later part's remainder is masked."""
@@ -258,8 +283,8 @@ class _Sheet:
         start, stop = edits.start.copy(), edits.stop.copy()
         alive = np.ones(len(start), np.bool_)
         mask: dict[int, int] = {}
-        for place in crossing:
-            before = place - 1
+        for place in crossing.tolist():
+            before: int = place - 1
             while before >= 0 and not alive[before]:
                 before -= 1
             if before < 0 or cell[before] != cell[place] or stop[before] <= start[place]:
@@ -268,7 +293,7 @@ class _Sheet:
                 alive[place] = False
             elif edits.part[before] <= edits.part[place]:
                 start[place] = stop[before]
-                mask[int(place)] = int(stop[place] - start[place])
+                mask[place] = int(stop[place] - start[place])
             else:
                 stop[before] = start[place]
                 mask[int(before)] = int(stop[before] - start[before])
@@ -307,7 +332,14 @@ class _Sheet:
         kept, shift = kept[~touched], (grown[before] - grown[first])[~touched]
         self.kept_rows = kept
         return pa.table(
-            [found.doc_no[kept], found.cell[kept], found.start_byte[kept] + shift, found.stop_byte[kept] + shift, found.value_id[kept]], schema=KEPT
+            [
+                found.doc_no[kept],
+                found.cell[kept],
+                found.start_byte[kept] + shift,
+                found.stop_byte[kept] + shift,
+                found.value_id[kept],
+            ],
+            schema=KEPT,
         )
 
 
@@ -332,10 +364,10 @@ class _Tally:
     def add(self, made: _Sheet) -> None:
         names = made.found.names.to_pylist()
         for what, rows in (("occurrences", slice(None)), ("kept", made.kept_rows)):
-            for kind, times in enumerate(np.bincount(made.found.kind[rows], minlength=len(names))):
+            for kind, times in enumerate(np.bincount(made.found.kind[rows], minlength=len(names)).tolist()):
                 if times:
                     counts = self.by_kind.setdefault(names[kind], {"occurrences": 0, "kept": 0})
-                    counts[what] += int(times)
+                    counts[what] += times
         self.masked += made.masked
 
 

@@ -24,18 +24,29 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Inputs = Annotated[list[Path], typer.Argument(metavar="INPUT...", help="files and folders: Parquet, JSON lines, mbox, maildir, mails", show_default=False)]
+Inputs = Annotated[
+    list[Path],
+    typer.Argument(metavar="INPUT...", help="files and folders: Parquet, JSON lines, mbox, maildir, mails", show_default=False),
+]
 Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
 Reveal = Annotated[bool, typer.Option(help="show raw values")]
 PlanName = Annotated[str, typer.Option("--plan", help="a shipped plan (sanitize list plans) or a TOML file")]
-Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)
+]
 Names = Annotated[list[str] | None, typer.Option(metavar="COLUMN", show_default=False)]
-TextColumn = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="the main text, then further ones (default: text)", show_default=False)]
-UserColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="who wrote it (default: user_id, or a mail's From)", show_default=False)]
+TextColumn = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="the main text, then further ones (default: text)", show_default=False)
+]
+UserColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="who wrote it (default: user_id, or a mail's From)", show_default=False)
+]
 IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="the document's id (default: doc_id)", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="a public key: repeatable anywhere, guessable by anyone", show_default=False)]
-KeyFile = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (default: one a core)", show_default=False)]
 MemoryLimit = Annotated[str, typer.Option(help="for counting in DuckDB")]
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
@@ -85,7 +96,9 @@ def run(
     from sanitize.run import run as go
 
     chosen = load_plan(plan, set_ or ())
-    columns = _columns(text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop})
+    columns = _columns(
+        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
+    )
     settings = _settings(locals(), columns, verify=_one_of("--verify", verify, ("fast", "off")), replace=replace)
     if dry_run:
         from sanitize.explain import explain as describe
@@ -119,7 +132,9 @@ def find(
     """Build the index only; a later run with any plan and the same --work uses it."""
     from sanitize.run import find as go
 
-    columns = _columns(text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop})
+    columns = _columns(
+        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
+    )
     _show(go(inputs, work, _settings(locals(), columns)), as_json, _found)
 
 
@@ -142,7 +157,9 @@ def explain(
     from sanitize.plan import load_plan
     from sanitize.run import Settings
 
-    columns = _columns(text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop})
+    columns = _columns(
+        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
+    )
     _show(go(inputs, load_plan(plan, set_ or ()), Settings(columns=columns)), as_json, _explained)
 
 
@@ -168,7 +185,9 @@ def sql(
     work: Work,
     query: Annotated[str | None, typer.Argument(help="one SELECT over the tables", show_default=False)] = None,
     name: Annotated[str | None, typer.Option(metavar="Q", help="a named query (see --list)", show_default=False)] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="K=V", help="a parameter of the named query", show_default=False)] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="K=V", help="a parameter of the named query", show_default=False)
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="the named queries: what each does and takes")] = False,
     init: Annotated[bool, typer.Option("--init", help="print CREATE VIEWs for DuckDB, dbt or a notebook")] = False,
     reveal: Reveal = False,
@@ -193,7 +212,9 @@ def sql(
 @app.command()
 def verify(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="a published folder", show_default=False)],
-    work: Annotated[Path | None, typer.Option(metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False)] = None,
+    work: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at a published folder again: integrity (exit 3), and values that had to go (exit 4)."""
@@ -226,10 +247,10 @@ def list_(
     from sanitize.engines.engine import engine_names
     from sanitize.kinds.kind import kinds
 
-    def about(room: str) -> dict[str, str]:
+    def about(room: part.Room) -> dict[str, str]:
         import importlib
 
-        return {name: (importlib.import_module(f"sanitize.{room}.{name}").__doc__ or "").partition("\n")[0] for name in part.names(room)}  # type: ignore[arg-type]
+        return {name: (importlib.import_module(f"sanitize.{room}.{name}").__doc__ or "").partition("\n")[0] for name in part.names(room)}
 
     rooms: dict[str, Callable[[], dict[str, str]]] = {
         "kinds": lambda: {kind.name: kind.about for kind in kinds().values()},
@@ -240,7 +261,11 @@ def list_(
         "engines": lambda: dict.fromkeys(engine_names(), "spawned workers and DuckDB on this machine"),
     }
     found = rooms[_one_of("list", what, tuple(rooms))]()
-    _show([{"name": name, "about": text} for name, text in found.items()], as_json, lambda rows: _table(("name", "about"), [tuple(row.values()) for row in rows]))
+    _show(
+        [{"name": name, "about": text} for name, text in found.items()],
+        as_json,
+        lambda rows: _table(("name", "about"), [tuple(row.values()) for row in rows]),
+    )
 
 
 @app.command()
@@ -251,7 +276,11 @@ def status(work: Work, as_json: AsJson = False) -> None:
     _work(work)
     index = read_json(work / "index.json") or {}
     runs = [
-        {"plan_hash": folder.name, "plan": (read_json(folder / "plan.json") or {}).get("name"), "tasks_done": len(list(folder.glob("tasks/*.json")))}
+        {
+            "plan_hash": folder.name,
+            "plan": (read_json(folder / "plan.json") or {}).get("name"),
+            "tasks_done": len(list(folder.glob("tasks/*.json"))),
+        }
         for folder in sorted((work / "runs").glob("*"))
     ]
     found = {
@@ -354,17 +383,18 @@ def _documents(work: Path) -> Any:
 def _ask(work: Path, query: str | None, name: str | None, given: Mapping[str, str], reveal: bool, format: str) -> None:
     from sanitize import queries
     from sanitize.errors import UsageError
+    from sanitize.render import FORMATS, render
 
     _work(work)
     if query is not None and name is not None:
         raise UsageError("a query and --name exclude each other; give one of them")
-    _one_of("--format", format, ("table", "csv", "json", "parquet"))
+    _one_of("--format", format, FORMATS)
     database = queries.connect(work, reveal=reveal, documents=_documents(work))
     try:
         result = queries.ask(database, queries.query(name), given) if name is not None else queries.ask(database, query or "", None)
     finally:
         database.close()
-    shown = queries.render(result, format)
+    shown = render(result, format)
     if isinstance(shown, bytes):
         sys.stdout.buffer.write(shown)
     else:
@@ -375,6 +405,7 @@ def _shell(work: Path, reveal: bool) -> None:
     """Statements line by line, each answered at its semicolon."""
     from sanitize import queries
     from sanitize.errors import SanitizeError
+    from sanitize.render import render
 
     _work(work)
     database = queries.connect(work, reveal=reveal, documents=_documents(work))
@@ -388,7 +419,7 @@ def _shell(work: Path, reveal: bool) -> None:
                 return
             if held.strip() and held.rstrip().endswith(";"):
                 try:
-                    typer.echo(queries.render(queries.ask(database, held), "table"))
+                    typer.echo(render(queries.ask(database, held), "table"))
                 except SanitizeError as error:
                     typer.echo(f"error: {error}", err=True)
                 held = ""
@@ -408,15 +439,23 @@ def _show(value: Any, as_json: bool, human: Callable[[Any], str]) -> None:
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    cells = [head, *[tuple("" if value is None else f"{value:,}" if isinstance(value, int) else str(value) for value in row) for row in rows]]
+    cells = [
+        head,
+        *[tuple("" if value is None else f"{value:,}" if isinstance(value, int) else str(value) for value in row) for row in rows],
+    ]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     right = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(head))]
-    lines = ["  ".join(text.rjust(width) if side else text.ljust(width) for text, width, side in zip(row, widths, right, strict=True)).rstrip() for row in cells]
+    lines = [
+        "  ".join(text.rjust(width) if side else text.ljust(width) for text, width, side in zip(row, widths, right, strict=True)).rstrip()
+        for row in cells
+    ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
 def _by_kind(by_kind: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = [(kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left"]) for kind, entry in by_kind.items()]
+    rows = [
+        (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left"]) for kind, entry in by_kind.items()
+    ]
     return _table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
 
 
@@ -439,7 +478,9 @@ def _ran(summary: Mapping[str, Any]) -> str:
         lines.append("verify    off: nothing was checked, not publishable")
     else:
         swept = f"; {check['swept']:,} that the finders had missed were swept" if check["swept"] else ""
-        lines.append(f"verify    {summary['leaks']} of {check['values_checked']:,} values that had to go found in {len(check['forms'])} forms{swept}")
+        lines.append(
+            f"verify    {summary['leaks']} of {check['values_checked']:,} values that had to go found in {len(check['forms'])} forms{swept}"
+        )
     if summary["kept_originals"]:
         lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan (the first of each value)")
     if summary["key"] == "seed":
@@ -453,7 +494,10 @@ def _ran(summary: Mapping[str, Any]) -> str:
 
 def _found(found: Mapping[str, Any]) -> str:
     lines = [f"note: {note}" for note in found["notes"]]
-    lines.append(f"{found['documents_in']:,} documents, {found['quarantined']:,} in quarantine, {found['occurrences']:,} occurrences{'' if found['changed'] else ' (the index was there)'}")
+    lines.append(
+        f"{found['documents_in']:,} documents, {found['quarantined']:,} in quarantine, {found['occurrences']:,} occurrences"
+        + ("" if found["changed"] else " (the index was there)")
+    )
     lines += ["", _table(("kind", "occurrences"), list(found["by_kind"].items())), "", f"next  sanitize top {found['work']}"]
     return "\n".join(lines)
 
@@ -464,8 +508,13 @@ def _explained(told: Mapping[str, Any]) -> str:
     estimate, plan = told["estimate"], told["plan"]
     documents = f"{told['documents']:,} documents" if told["documents"] is not None else "documents not counted yet"
     lines = [f"plan      {plan['name']}: {plan['about']}"]
-    lines.append(f"input     {told['files']:,} files, {told['bytes'] / 1e6:,.1f} MB, {documents}, {told['unreadable_files']:,} files cannot be read")
-    lines += [f"columns   {shown(told['columns'])}", f"estimate  {estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private"]
+    lines.append(
+        f"input     {told['files']:,} files, {told['bytes'] / 1e6:,.1f} MB, {documents}, {told['unreadable_files']:,} files cannot be read"
+    )
+    lines += [
+        f"columns   {shown(told['columns'])}",
+        f"estimate  {estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private",
+    ]
     lines += ["", f"In the first {told['sampled']:,} documents:", "", _by_kind(told["sample"]["by_kind"]), ""]
     lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in told["pairs"]]
     lines.append("\nValues are masked by shape. Nothing was written.")
@@ -473,14 +522,17 @@ def _explained(told: Mapping[str, Any]) -> str:
 
 
 def _verified(result: Mapping[str, Any]) -> str:
-    return f"{result['out']}: {result['shards']} shards are what the manifest says; 0 values that had to go, in {', '.join(result['forms'])} form"
+    forms = ", ".join(result["forms"])
+    return f"{result['out']}: {result['shards']} shards are what the manifest says; 0 values that had to go, in {forms} form"
 
 
 def _status(found: Mapping[str, Any]) -> str:
     if not found["indexed"]:
         return f"no index yet ({found['find_tasks_done']} tasks of find done)"
     lines = [f"index     {found['documents']:,} documents, {found['tasks']} tasks, key {found['key_id']}"]
-    lines += [f"run       {run['plan_hash']}  plan {run['plan']}, {run['tasks_done']} of {found['tasks']} tasks done" for run in found["runs"]]
+    lines += [
+        f"run       {run['plan_hash']}  plan {run['plan']}, {run['tasks_done']} of {found['tasks']} tasks done" for run in found["runs"]
+    ]
     if found["held_by"]:
         lines.append(f"held by   process {found['held_by'].get('pid')} on {found['held_by'].get('host')}")
     return "\n".join(lines)
@@ -496,7 +548,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, _stopped)
     # before Polars is imported, here and in the workers: one thread each, and allocators that keep what they have
-    for name, value in (("POLARS_MAX_THREADS", "1"), ("MIMALLOC_PURGE_DELAY", "-1"), ("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1")):
+    for name, value in (
+        ("POLARS_MAX_THREADS", "1"),
+        ("MIMALLOC_PURGE_DELAY", "-1"),
+        ("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:2000"),
+    ):
         os.environ.setdefault(name, value)
     try:
         app()

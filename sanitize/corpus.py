@@ -36,7 +36,9 @@ def policies_for(schema: pa.Schema, main: str, columns: Columns) -> dict[str, st
         default = "sanitize" if holds_text else "drop" if _binary(one.type) else "keep"
         policy = columns.policies.get(one.name, {"doc_id": "keep", "user_id": "pseudonymize"}.get(one.name, default))
         if one.name == main and policy != "sanitize":
-            raise UsageError(f"--{policy} {one.name}: it is the main text, which is always sanitized; name another column with --text-column")
+            raise UsageError(
+                f"--{policy} {one.name}: it is the main text, which is always sanitized; name another column with --text-column"
+            )
         if policy == "sanitize" and not holds_text:
             raise UsageError(f"--sanitize {one.name}: {one.type} holds no text; use --keep or --drop")
         if policy == "pseudonymize" and one.type != pa.large_string():
@@ -48,7 +50,9 @@ def policies_for(schema: pa.Schema, main: str, columns: Columns) -> dict[str, st
 def _binary(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_binary(kind.field(number).type) for number in range(kind.num_fields))
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind))
+    return bool(
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

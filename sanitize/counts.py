@@ -48,9 +48,18 @@ def for_editors(
         if editor.keep and "firsts" in editor.needs:
             tables["firsts"] = folder / f"{number}-firsts.parquet"
             if untouched and editor.keep == 1:
-                engine.sql(queries.query("firsts_from_counts").text, {"value_counts": [counted], "chosen_kinds": [chosen]}, tables["firsts"])
+                engine.sql(
+                    queries.query("firsts_from_counts").text,
+                    {"value_counts": [counted], "chosen_kinds": [chosen]},
+                    tables["firsts"],
+                )
             else:
-                engine.sql(queries.query("firsts").text, {"occurrences_left": left, "chosen_kinds": [chosen]}, tables["firsts"], keep=editor.keep)
+                engine.sql(
+                    queries.query("firsts").text,
+                    {"occurrences_left": left, "chosen_kinds": [chosen]},
+                    tables["firsts"],
+                    keep=editor.keep,
+                )
         if "value_ids" in editor.needs:
             tables["value_ids"] = counted
         if "part_stores" in editor.needs:

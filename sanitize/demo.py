@@ -8,21 +8,24 @@ runs over mails or words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.errors import UsageError
 from sanitize.invented import AREAS, FIRST, FOREIGN, LAST, PHONE_FORMS, WORDS, pools
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 CHUNK = 5_000  # mails made at once; part of what a seed means
+SEED = 1  # of the demo's mails and of its key: the story is the same on every machine
 SCHEMA = pa.schema([("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())])
 
 
@@ -90,6 +93,152 @@ def write_mbox(table: pa.Table, path: Path) -> None:
             file.write(f"From {sender.group(1) if sender else 'nobody@example.com'} Mon May 14 16:39:00 2001\n".encode())
             file.write(re.sub(r"^(>*From )", r">\1", text, flags=re.MULTILINE).encode())
             file.write(b"\n" if text.endswith("\n") else b"\n\n")
+
+
+# ---- the story ----
+
+
+def demo(folder: Path, count: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Invented mails in `folder`, sanitized beside them, told through `say`; returns the summary of the run, and where things lie.
+
+    The same call again finds everything done and tells the same story. A folder that holds anything else is refused.
+    """
+    from sanitize.plan import load_plan
+    from sanitize.run import Settings, run
+
+    box, out, mark = folder / "mails.mbox", folder / "clean", folder / ".demo"
+    if folder.exists() and not mark.is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: holds something else already, and a demo would write over it; take another --dir")
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.write_text("made by `sanitize demo`, which may write over this folder\n", "ascii")
+    write_mbox(mails(count, SEED), box)
+    say(f"{count:,} mails by people who do not exist: {box} ({box.stat().st_size / 1e6:.1f} MB)\n")
+    say(f"$ sanitize run {box} -o {out} --seed {SEED}\n")
+    plan = load_plan("rmft")
+    summary = run([box], out, plan, settings=Settings(seed=SEED, replace=True))
+    work = Path(summary["work"])
+    what = f"done in {summary['seconds']} s" if summary["changed"] else "done before: the same command again changes nothing"
+    say(f"WHAT WAS FOUND ({what})\n\n{_found(summary)}\n")
+    say(f"The plan `{plan.name}`: {plan.about}\n")
+    say(f"THE FIVE MOST FREQUENT, masked (`sanitize top {work} --reveal` shows them)\n\n{_top(work)}\n")
+    run_folder = work / "runs" / summary["plan_hash"]
+    for told in (_one_address(work, run_folder), _three_lines(work, run_folder), _end(summary, out, work)):
+        say(told)
+    return {**summary, "mails": str(box), "shards": str(out / "data"), "report": str(out / "report.html")}
+
+
+def _found(summary: dict[str, Any]) -> str:
+    entries = sorted(summary["by_kind"].items(), key=lambda entry: -entry[1]["occurrences"])
+    rows = [(kind, *(f"{one[name]:,}" for name in ("occurrences", "values", "kept", "replaced", "left"))) for kind, one in entries]
+    return _table([("kind", "occurrences", "distinct", "kept", "replaced", "left by plan"), *rows])
+
+
+def _top(work: Path) -> str:
+    from sanitize import queries
+
+    database = queries.connect(work)
+    try:
+        rows = queries.ask(database, queries.query("top"), {"limit": 5}).to_pylist()
+    finally:
+        database.close()
+    head = ("rank", "kind", "value", "occurrences", "mails")
+    told = [(f"{row['rank']}", row["kind"], row["value"], f"{row['occurrences']:,}", f"{row['documents']:,}") for row in rows]
+    return _table([head, *told], left=3)
+
+
+_TOLD = 6  # places of one address: enough to show each part kept once
+_PARTS = {"its first name": r"\A([a-z]+)\.", "its last name": r"\.([a-z]+)@", "its domain": r"@(.*)\z"}
+
+
+def _one_address(work: Path, run: Path) -> str:
+    """What became of one address: the first place, where it stays, and the next ones with their variants."""
+    import polars as pl
+
+    def read(folder: Path, *names: str) -> pl.DataFrame:
+        return pl.read_parquet(f"{folder}/*.parquet", columns=list(names))
+
+    places = read(work / "tables" / "occurrences", "doc_no", "cell", "start_byte", "value_id", "section")
+    edits = read(run / "edits", "doc_no", "cell", "start_byte", "replacement")
+    # addresses that are always written in one way, and that way is first.last: nothing but the variants differs then
+    spelled = read(work / "vault" / "values", "value_id", "value").group_by("value_id").agg(pl.col("value").min(), pl.len().alias("ways"))
+    plain = spelled.filter(pl.col("value").str.contains(r"\A[a-z]+\.[a-z]+@[^@]+\z"), pl.col("ways") == 1)
+    frame = places.join(plain, on="value_id").join(edits, on=["doc_no", "cell", "start_byte"], how="left", maintain_order="left")
+    frame = frame.with_columns(turn=pl.int_range(pl.len()).over("value_id")).filter(pl.col("turn") < _TOLD)
+    kept = pl.coalesce(
+        pl.when(pl.col("value").str.extract(part) == pl.col("replacement").str.extract(part)).then(pl.lit(name))
+        for name, part in _PARTS.items()
+    )
+    frame = frame.with_columns(kept=pl.when(pl.col("replacement").is_null()).then(pl.lit("all: the first")).otherwise(kept))
+    chosen = frame.group_by("value_id").agg(
+        pl.len(), ways=pl.col("kept").n_unique(), places=pl.col("section").n_unique(), mails=pl.col("doc_no").n_unique()
+    )
+    chosen = chosen.filter(pl.col("len") == _TOLD).sort("ways", "places", "mails", "value_id", descending=True)
+    if not chosen.height:
+        return ""
+    rows = frame.filter(pl.col("value_id") == chosen["value_id"][0]).sort("turn").rows(named=True)
+    told = [(f"{row['doc_no'] + 1:,}", row["section"] or "", row["replacement"] or row["value"], row["kept"] or "") for row in rows]
+    return (
+        f"WHAT BECAME OF ONE ADDRESS, {rows[0]['value']}\n\n"
+        f"{_table([('mail', 'section', 'what stands there now', 'kept of it'), *told], left=4)}\n\n"
+        "The first place stays. Each later one becomes a fresh variant: one part is kept, drawn at random,\n"
+        "the others come from other addresses of the corpus, and no variant is an address that really occurs.\n"
+    )
+
+
+def _three_lines(work: Path, run: Path) -> str:
+    """Three lines as they were and as they are."""
+    from sanitize.cells import Leaf
+    from sanitize.samples import samples
+    from sanitize.shards import Documents, read_json
+
+    index = read_json(work / "index.json")
+    assert index is not None
+    leaves = [Leaf(column, tuple(steps)) for column, *steps in index["leaves"]]
+    found = samples(Documents.from_json(index["documents"]), leaves, run / "edits" / "00000.parquet", 200)
+    # lines of the body that hold one value only: a sample shows one edit, and what else stands in its line as it was
+    alone = [one for one in found if one.lead.strip() and one.tail.strip() and not re.search(r"[@\d<>]", one.lead + one.tail)]
+    chosen = [one for kind in ("PHONE_NUMBER", "EMAIL_ADDRESS", "CREDIT_CARD") for one in [x for x in alone if x.kind == kind][:1]]
+    chosen += [one for one in found if one not in chosen][: 3 - len(chosen)]
+    lines = []
+    for one in chosen:
+        # the sentence around it
+        lead, tail = re.split(r"(?<=[.!?]) ", one.lead)[-1], re.split(r"(?<=[.!?]) ", one.tail)[0]
+        lines.append(f"  - {lead}{one.before}{tail}\n  + {lead}{one.after}{tail}")
+    return "THREE LINES, before and after\n\n" + "\n\n".join(lines) + "\n"
+
+
+def _end(summary: dict[str, Any], out: Path, work: Path) -> str:
+    check, gone, aside = summary["verify"], summary["documents_dropped"], summary["quarantined"]
+    where = [
+        (f"{out}/data", "the sanitized shards, for any trainer"),
+        (f"{out}/report.html", "the report, to open in a browser"),
+        (f"{work}", "the index, all edits and the raw values: private, never to be shared"),
+    ]
+    ask = "SELECT kind, sum(occurrences) FROM value_counts GROUP BY 1"
+    after = [
+        (f"sanitize top {work} --kind PHONE_NUMBER",),
+        (f'sanitize sql {work} "{ask}"',),
+        (f"sanitize verify {out}",),
+    ]
+    return (
+        f"VERIFIED: {summary['leaks']} leaks. {check['values_checked']:,} values that had to go were looked for in every column, in"
+        f" {len(check['forms'])} forms\n({', '.join(check['forms'])}); {summary['kept_originals']:,} first occurrences stay by plan.\n"
+        f"{summary['documents_in']:,} mails in = {summary['documents_out']:,} out + {gone:,} dropped + {aside:,} in quarantine.\n\n"
+        f"WHERE IT LIES\n\n{_table(where, left=2, head=False)}\n\nNEXT\n\n{_table(after, head=False)}"
+    )
+
+
+def _table(rows: Sequence[tuple[str, ...]], left: int = 1, head: bool = True) -> str:
+    """Lines of a table: the first `left` columns stand to the left, numbers to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    if head:
+        rows = [rows[0], tuple("-" * width for width in widths), *rows[1:]]
+    sides = "<" * left + ">" * (len(widths) - left)
+    lines = ("  ".join(f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)) for row in rows)
+    return "\n".join(f"  {line}".rstrip() for line in lines)
+
+
+# ---- the pen ----
 
 
 class _Writer:
@@ -179,9 +328,7 @@ class _Writer:
         name, address = self.person(sender)
         to, to_count = self.address_list(self.mix.recipients)
         copies, copy_count = self.address_list(self.mix.copies)
-        subject = _join(
-            _only(reply, "Re: "), _only(forward, "Fw: "), self.pick(self.pools.topics), " ", self.pick(self.pools.subjects)
-        )
+        subject = _join(_only(reply, "Re: "), _only(forward, "Fw: "), self.pick(self.pools.topics), " ", self.pick(self.pools.subjects))
         received = _join(
             "Received: from ", self.pick(self.pools.hosts), " ([", self.ips(), "])\n\tby mail.example.com; ", self.date(), "\n"
         )
@@ -354,9 +501,7 @@ class _Writer:
             1 + (number >> np.uint64(16)) % np.uint64(99),
             1 + (number >> np.uint64(32)) % np.uint64(9999),
         )
-        text = [
-            pc.utf8_lpad(pa.array(part).cast(pa.large_string()), width, "0") for part, width in ((area, 3), (group, 2), (serial, 4))
-        ]
+        text = [pc.utf8_lpad(pa.array(part).cast(pa.large_string()), width, "0") for part, width in ((area, 3), (group, 2), (serial, 4))]
         return _join(text[0], "-", text[1], "-", text[2])
 
 
@@ -380,9 +525,7 @@ def _take(pool: pa.Array, index: npt.NDArray[np.generic]) -> pa.Array:
 
 def _glue(tokens: pa.Array, bounds: I64) -> pa.Array:
     """Rows of tokens joined into one string each, without copying: only the offsets are thinned out."""
-    offsets = (
-        np.frombuffer(tokens.buffers()[1], np.int64, len(tokens) + 1)[bounds] if len(tokens) else np.zeros(len(bounds), np.int64)
-    )
+    offsets = np.frombuffer(tokens.buffers()[1], np.int64, len(tokens) + 1)[bounds] if len(tokens) else np.zeros(len(bounds), np.int64)
     return pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(np.ascontiguousarray(offsets)), tokens.buffers()[2])
 
 

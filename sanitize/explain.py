@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,7 +36,9 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         told = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=lambda *_: None)
         with Run([sample], Path(folder) / "work", told) as hall:
             summary = hall.sanitize(plan, Path(folder) / "out")
-            pairs = samples(hall.documents, hall.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6)
+            pairs = samples(
+                hall.documents, hall.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
+            )
             work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
             out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out").rglob("*.parquet"))
         cpu = time.process_time() - began
@@ -43,8 +46,8 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
     known = [unit.rows for unit in found.units]
     documents = sum(rows for rows in known if rows is not None) if None not in known else None
     scale = documents / max(summary["documents_in"], 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
-    shown = masked(_series([pair.before for pair in pairs]), _series([pair.kind for pair in pairs])) if pairs else []
-    after = masked(_series([pair.after for pair in pairs]), _series([pair.kind for pair in pairs])) if pairs else []
+    kinds = _series([pair.kind for pair in pairs])
+    shown, after = (masked(_series(texts), kinds) for texts in ([pair.before for pair in pairs], [pair.after for pair in pairs]))
     return {
         "plan": plan.resolved(),
         "files": len(found.files),
@@ -63,9 +66,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
     }
 
 
-def _series(texts: list[str]) -> Any:
-    import polars as pl
-
+def _series(texts: list[str]) -> pl.Series:
     return pl.Series(texts, dtype=pl.String)
 
 

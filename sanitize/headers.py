@@ -16,7 +16,16 @@ import pyarrow as pa
 I64 = npt.NDArray[np.int64]
 BODY = "body"
 ID_FIELDS = frozenset(
-    {"message-id", "in-reply-to", "references", "resent-message-id", "content-id", "original-message-id", "x-message-id", "x-original-message-id"}
+    {
+        "message-id",
+        "in-reply-to",
+        "references",
+        "resent-message-id",
+        "content-id",
+        "original-message-id",
+        "x-message-id",
+        "x-original-message-id",
+    }
 )
 _NAME = r"[A-Za-z][A-Za-z0-9-]*:"
 _BLOCK = (

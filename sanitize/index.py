@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize import tables
-from sanitize.cells import Leaf
+from sanitize.cells import Leaf, leaves
 from sanitize.find import patterns
 from sanitize.keyed import Key
+from sanitize.read import faults
 from sanitize.shards import Documents, cells_of
-from sanitize.spans import Buffers
 
 I64 = npt.NDArray[np.int64]
 VERSION = 1  # part of the index's fingerprint: raise it when what is written for the same input changes
@@ -39,6 +39,7 @@ class FindTask:
     leaves: tuple[Leaf, ...]
     key: Key
     max_doc_bytes: int
+    checked: tuple[str, ...]  # columns of the output: their strings must be readable
     set_aside: tuple[int, ...]  # documents of the range that could not be read when they were staged
     folder: Path  # attempts are written here: <table>.parquet
 
@@ -47,7 +48,7 @@ def table_writer(path: Path, table: tables.Table) -> pq.ParquetWriter:
     """A writer for the tables of WORK: fast to write, statistics on `doc_no` so that ranges are found again."""
     coded = [field.name for field in table.schema if pa.types.is_dictionary(field.type) or field.name in ("score", "entity_id")]
     return pq.ParquetWriter(
-        path, table.schema, compression="lz4", use_dictionary=coded, write_statistics=["doc_no"], write_page_checksum=True  # type: ignore[arg-type]
+        path, table.schema, compression="lz4", use_dictionary=coded, write_statistics=["doc_no"], write_page_checksum=True
     )
 
 
@@ -60,7 +61,8 @@ def find_task(task: FindTask) -> dict[str, Any]:
     skipped: dict[tuple[int, str], int] = {}
     aside: list[tuple[int, str, str, str]] = []
     text_bytes = documents = 0
-    wanted = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
+    texts = {name for name in task.checked if leaves(pa.schema([task.documents.schema.field(name)]))}
+    wanted = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *sorted(texts)])]
     with table_writer(task.folder / "occurrences.parquet", tables.OCCURRENCES) as out:
         for table in task.documents.read(task.first, task.last, wanted):
             table = table.combine_chunks()
@@ -85,7 +87,9 @@ def find_task(task: FindTask) -> dict[str, Any]:
     spellings = pl.concat(values).unique(["value_id", "value"], maintain_order=True) if values else None
     _write(task.folder / "values.parquet", tables.VALUES, spellings, names)
     _write_rows(
-        task.folder / "skipped.parquet", tables.SKIPPED, [(names[kind].as_py(), reason, times) for (kind, reason), times in sorted(skipped.items())]
+        task.folder / "skipped.parquet",
+        tables.SKIPPED,
+        [(names[kind].as_py(), reason, times) for (kind, reason), times in sorted(skipped.items())],
     )
     _write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE, aside)
     by_kind: dict[str, int] = {}
@@ -101,37 +105,14 @@ def _readable(table: pa.Table, task: FindTask) -> tuple[npt.NDArray[np.bool_], l
     numbers = np.asarray(table.column("doc_no"), np.int64)
     if task.set_aside:
         good &= ~np.isin(numbers, np.array(task.set_aside, np.int64))
-    reasons: dict[int, str] = {}
-    size = np.zeros(table.num_rows, np.int64)
-    for column in cells_of(table, list(task.leaves)):
-        texts = column.flat.texts
-        lengths = np.asarray(pc.fill_null(pc.binary_length(texts), 0), np.int64)
-        size += np.bincount(column.flat.rows, weights=lengths, minlength=table.num_rows).astype(np.int64)
-        try:
-            texts.validate(full=True)
-        except pa.ArrowInvalid:
-            # rare: look for the rows with bytes that are not UTF-8 one by one
-            for place, raw in enumerate(texts.cast(pa.large_binary()).to_pylist()):
-                if raw is not None and not _is_utf8(raw):
-                    reasons[int(column.flat.rows[place])] = "not_utf8"
-    for row in np.flatnonzero(size > task.max_doc_bytes):
-        reasons.setdefault(int(row), "too_large")
     bad = []
-    for row, reason in sorted(reasons.items()):
+    for row, reason in sorted(faults(table.drop_columns(["doc_no"]).to_batches()[0], task.max_doc_bytes).items()):
         if good[row]:
             doc_no = int(numbers[row])
             source = next(s for s in task.documents.sources if s.first_doc_no <= doc_no < s.first_doc_no + s.rows)
             bad.append((doc_no, source.path, f"row {doc_no - source.first_doc_no}", reason))
             good[row] = False
     return good, bad
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class _Rows:
@@ -215,7 +196,12 @@ class _Rows:
             one = found.distinct
             frames.append(
                 pl.DataFrame(
-                    {"value_id": one.value_id, "kind": one.kind, "value": pl.Series(one.value), "normalised": pl.Series(one.normalised)}
+                    {
+                        "value_id": one.value_id,
+                        "kind": one.kind,
+                        "value": pl.Series(one.value),
+                        "normalised": pl.Series(one.normalised),
+                    }
                 )
             )
         return pl.concat(frames)
@@ -254,4 +240,9 @@ def _write(path: Path, table: tables.Table, frame: pl.DataFrame | None, names: p
 def _write_rows(path: Path, table: tables.Table, rows: list[tuple[Any, ...]]) -> None:
     with table_writer(path, table) as out:
         columns = zip(*rows, strict=True) if rows else ([] for _ in table.schema)
-        out.write_table(pa.table([pa.array(list(column), field.type) for column, field in zip(columns, table.schema, strict=True)], schema=table.schema))
+        out.write_table(
+            pa.table(
+                [pa.array(list(column), field.type) for column, field in zip(columns, table.schema, strict=True)],
+                schema=table.schema,
+            )
+        )

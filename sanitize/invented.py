@@ -62,10 +62,7 @@ def pools() -> Pools:
     vocabulary = [*WORDS, *FOREIGN]
     tails = [" ", ", ", ". ", "\n", ",\n", ".\n", ".\n\n", " ", ", ", ". ", "\n> ", ",\n> ", ".\n> ", ".\n> \n> "]
     tokens = [
-        (word[:1].upper() + word[1:] if capital else word) + tail
-        for tail in tails
-        for capital in (False, True)
-        for word in vocabulary
+        (word[:1].upper() + word[1:] if capital else word) + tail for tail in tails for capital in (False, True) for word in vocabulary
     ]
     weight = 1.0 / (np.arange(len(WORDS)) + 8.0)
     domains = [f"{host}example.{top}" for top in ("com", "org", "net") for host in ("", "mail.", "lists.", "sales.", "eu.", "lab.")]
@@ -91,9 +88,7 @@ def pools() -> Pools:
         separators=_strings([".", "_", "-", ""]),
         numbers=_strings(["", *(str(number) for number in range(1, 99))]),
         domains=_strings([*domains, *(domain.upper() if at % 3 == 0 else domain.title() for at, domain in enumerate(domains))]),
-        hosts=_strings(
-            [f"{name}.example" for name in ("thyme", "evans", "mx1", "mx2", "relay", "smtp", "gate", "post", *FIRMS[:40])]
-        ),
+        hosts=_strings([f"{name}.example" for name in ("thyme", "evans", "mx1", "mx2", "relay", "smtp", "gate", "post", *FIRMS[:40])]),
         days=_strings(days),
         areas=_strings(AREAS),
         phone_forms=(_strings([form[0] for form in PHONE_FORMS]), _strings([form[1] for form in PHONE_FORMS])),
@@ -107,9 +102,7 @@ def pools() -> Pools:
         folders=_strings(["Inbox", "Sent Items", "All documents", "Discussion threads", "Notes inbox", "Archive", "Contracts"]),
         greetings=_strings(["Hi", "Hello", "Dear", "Good morning", "Good afternoon", "Hey"]),
         closings=_strings(["Thanks,", "Best regards,", "Regards,", "Many thanks,", "Cheers,", "Talk soon,", "Sincerely,"]),
-        titles=_strings(
-            ["Director", "Analyst", "Counsel", "Associate", "Trader", "Manager", "Engineer", "Assistant", "Vice President"]
-        ),
+        titles=_strings(["Director", "Analyst", "Counsel", "Associate", "Trader", "Manager", "Engineer", "Assistant", "Vice President"]),
         firms=_strings([name.capitalize() for name in FIRMS]),
         phone_labels=_strings(["Tel: ", "Phone: ", "Office: ", "Mobile: ", "Fax: ", "", "Direct "]),
         stops=_strings([". ", ". ", ".\n", ". ", ".\n\n"]),

@@ -23,7 +23,9 @@ def locked(work: Path) -> Iterator[None]:
     except Timeout:
         who = read_json(holder) or {}
         age = int(time.time() - who["since"]) if "since" in who else 0
-        raise Locked(f"{work}: process {who.get('pid', '?')} on {who.get('host', '?')} has been at work here for {age} s; wait for it, or stop it") from None
+        raise Locked(
+            f"{work}: process {who.get('pid', '?')} on {who.get('host', '?')} has been at work here for {age} s; wait for it, or stop it"
+        ) from None
     try:
         write_json(holder, {"pid": os.getpid(), "host": os.uname().nodename, "since": time.time()})
         yield

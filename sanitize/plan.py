@@ -124,7 +124,9 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
     decided = {kind for editor in editors for kind in editor.kinds} | set(shape.leave)
     for kind in shape.find.kinds:
         if kind not in decided:
-            raise PlanError(f"{where}: {kind} is found, but no editor takes it; name it in an [[edit]], or in `leave` to keep it on purpose")
+            raise PlanError(
+                f"{where}: {kind} is found, but no editor takes it; name it in an [[edit]], or in `leave` to keep it on purpose"
+            )
     return Plan(name=name, about=shape.about, publishable=shape.publishable, leave=shape.leave, find=shape.find, editors=editors)
 
 
@@ -143,7 +145,9 @@ def _set(source: dict[str, Any], change: str) -> None:
         last = position == len(steps) - 1
         if isinstance(target, list):
             if not step.isdigit() or int(step) >= len(target):
-                raise PlanError(f"--set {path}: there is no entry {step} at {'.'.join(steps[:position])}; it has {len(target)} (0 is the first)")
+                raise PlanError(
+                    f"--set {path}: there is no entry {step} at {'.'.join(steps[:position])}; it has {len(target)} (0 is the first)"
+                )
             if last:
                 target[int(step)] = parsed
             else:

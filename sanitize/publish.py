@@ -79,7 +79,10 @@ def disk_trouble(where: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.EROFS):
             free = shutil.disk_usage(where).free >> 20 if where.exists() else 0
-            raise ResourceError(f"{where}: a write failed ({errno.errorcode[error.errno]}), {free} MB are free there. Make room, then run the same command again") from None
+            raise ResourceError(
+                f"{where}: a write failed ({errno.errorcode[error.errno]}), {free} MB are free there. "
+                "Make room, then run the same command again"
+            ) from None
         raise
 
 
@@ -105,7 +108,9 @@ def publish(
                 fsync(target)
             if sha256(target) != known:
                 shutil.rmtree(folder)
-                raise OutputBroken(f"{source}: not what its record says (sha256 differs); the disk may be failing. Run the same command again")
+                raise OutputBroken(
+                    f"{source}: not what its record says (sha256 differs); the disk may be failing. Run the same command again"
+                )
         leaks = leaks_in({**pages, "manifest.json": json.dumps(manifest, ensure_ascii=False, default=str)})
         if leaks:
             shutil.rmtree(folder)

@@ -8,14 +8,11 @@ so only a query's result is held. Running queries for the pipeline is left to th
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import json
 import math
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError, nearest
+from sanitize.render import visible
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
 Value = int | float | bool | str
-FORMATS = ("table", "csv", "json", "parquet")
 
 # -------------------------------------------------------------------------------------------------------------------- named queries
 
@@ -160,10 +157,7 @@ def parse(source: str, name: str) -> Query:
             body.append(line)
     assert list(head) == ["name", "does", "reads", "gives", "takes"], f"{name}.sql: name, does, reads, gives, takes, in this order"
     assert head["name"] == name, f"{name}.sql: its name is {head['name']}"
-    tables = {
-        match[1]: tuple(part.strip() for part in match[2].split(",")) if match[2] else ()
-        for match in _TABLE.finditer(head["reads"])
-    }
+    tables = {match[1]: tuple(part.strip() for part in match[2].split(",")) if match[2] else () for match in _TABLE.finditer(head["reads"])}
     takes = () if head["takes"] == "nothing" else tuple(_parameter(match) for match in _LITERAL.finditer(head["takes"]))
     assert head["takes"] == "nothing" or len(takes) == head["takes"].count("$"), f"{name}.sql: a parameter cannot be read"
     text = "\n".join(body).strip()
@@ -319,9 +313,7 @@ def _create(connection: duckdb.DuckDBPyConnection, views: Sequence[_View], revea
             relation = connection.sql(view.select)
             columns = list(zip(relation.columns, relation.types, strict=True))
         except duckdb.Error:
-            raise OutputBroken(
-                f"table {view.name} of WORK cannot be read as Parquet; run `sanitize find` again to make it anew"
-            ) from None
+            raise OutputBroken(f"table {view.name} of WORK cannot be read as Parquet; run `sanitize find` again to make it anew") from None
         select = view.select
         if not reveal:
             plain = frozenset({"doc_id"}) if view.name == "documents" else _PLAIN
@@ -357,10 +349,7 @@ def _masked_type(column: str, kind: Any, depth: int = 0) -> str:
     if name == "list":
         return f"list_transform({column}, lambda x{depth}: {_masked_type(f'x{depth}', kind.children[0][1], depth + 1)})"
     if name == "struct":
-        inside = (
-            f"{quote_name(n)} := {_masked_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}"
-            for n, t in kind.children
-        )
+        inside = (f"{quote_name(n)} := {_masked_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}" for n, t in kind.children)
         return f"CASE WHEN {column} IS NULL THEN NULL ELSE struct_pack({', '.join(inside)}) END"
     return f"CAST(CASE WHEN {column} IS NULL THEN NULL ELSE '?' END AS VARCHAR)"  # bytes, maps, unions and what is still to come
 
@@ -402,9 +391,7 @@ def _parquet(folder: Path) -> Iterator[str]:
     """All Parquet files under a folder, in order of path; unfinished ones carry another ending."""
     for place, below, names in os.walk(folder):
         below.sort()
-        yield from (
-            str(Path(place, name).resolve()) for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")
-        )
+        yield from (str(Path(place, name).resolve()) for name in sorted(names) if name.endswith(".parquet") and not name.startswith("."))
 
 
 def _documents_view(documents: Sequence[DocumentFile]) -> _View:
@@ -570,80 +557,3 @@ def _cleaned(error: duckdb.Error) -> UsageError | ResourceError | OutputBroken:
 # -------------------------------------------------------------------------------------------------------------------------- showing
 
 # Controls, bidirectional overrides, zero-width and tag characters: they do nothing for a reader and much for a forger.
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def visible(text: str) -> str:
-    """A text with white space as blanks and every other control character spelled out, such as U+202E."""
-    return _UNSEEN.sub(lambda match: " " if match[0] in "\t\n\r" else f"U+{ord(match[0]):04X}", text)
-
-
-def render(table: pa.Table, format: str = "table", *, width: int | None = None, most: int = 1000) -> str | bytes:
-    """A result for people (`table`: its first `most` rows), spreadsheets (`csv`), programs (`json`: an array of row objects), or as
-    Parquet bytes (`parquet`)."""
-    if format not in FORMATS:
-        raise UsageError(f"--format {format}; {nearest(format, FORMATS)}")
-    if format == "parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        sink = pa.BufferOutputStream()
-        pq.write_table(table.replace_schema_metadata(None), sink, use_dictionary=False, write_statistics=False, store_schema=False)
-        return bytes(sink.getvalue().to_pybytes())
-    if format == "json":
-        rows = [dict(zip(table.column_names, row, strict=True)) for row in _rows(table)]
-        return json.dumps(rows, default=_spoken, allow_nan=False) + "\n"
-    if format == "csv":
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([_guarded(name) for name in table.column_names])
-        writer.writerows(
-            [_guarded(_cell(value)) if not isinstance(value, int | float) else value for value in row] for row in _rows(table)
-        )
-        return out.getvalue()
-    return _drawn(table, width, most)
-
-
-def _drawn(table: pa.Table, width: int | None, most: int) -> str:
-    import pyarrow as pa
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for field in table.schema:
-        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        drawn.add_column(Text(visible(field.name)), justify="right" if number else "left", overflow="fold")
-    for row in _rows(table.slice(0, most)):
-        drawn.add_row(*(Text("" if value is None else visible(_cell(value))) for value in row))
-    out = io.StringIO()
-    console = Console(file=out, width=width or shutil.get_terminal_size((120, 24)).columns, color_system=None, highlight=False)
-    console.print(drawn)
-    more = f"{table.num_rows - most:,} more rows; --format csv shows them all\n" if table.num_rows > most else ""
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n" + more
-
-
-def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Rows with their values as JSON knows them; a NaN is a null. By position, so that two columns of one name do no harm."""
-    columns = [column.to_pylist() for column in table.columns]
-    for row in zip(*columns, strict=True):
-        yield tuple(None if isinstance(value, float) and not math.isfinite(value) else value for value in row)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, list | dict):
-        return json.dumps(value, default=_spoken, ensure_ascii=False)
-    return str(_spoken(value))
-
-
-def _spoken(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _guarded(text: str) -> str:
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text  # a spreadsheet would run it as a formula

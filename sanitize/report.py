@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sanitize.queries import ask, masked, query, visible
+from sanitize.queries import ask, masked, query
+from sanitize.render import visible
 
 if TYPE_CHECKING:
     import duckdb
@@ -81,9 +82,7 @@ def card(summary: Summary) -> str:
 def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
     """Everything both templates may name, with nothing left undefined."""
     verify = {"mode": "off", "values_checked": 0, "forms": [], "files": 0} | dict(summary.get("verify") or {})
-    inputs = [
-        {"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)
-    ]
+    inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
     outputs = summary.get("outputs", ())
     return {
         "documents_in": summary["documents_in"],

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import resource
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,9 +32,10 @@ from sanitize.errors import LeakFound, OutputBroken, QuarantineExceeded, UsageEr
 from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
 from sanitize.lock import locked
+from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.part import Counts
 from sanitize.plan import Plan
-from sanitize.publish import Job, disk_trouble, perform, publish, shard_name
+from sanitize.publish import Job, disk_trouble, perform, publish
 from sanitize.read import Survey, survey
 from sanitize.samples import samples
 from sanitize.shards import Corpus, Documents, cell_leaves, read_json, sha256, write_json
@@ -59,7 +58,7 @@ class Settings:
     strict: bool = False
     verify: str = "fast"
     replace: bool = False
-    progress: Progress = lambda stage, done, total: None  # noqa: E731
+    progress: Progress = lambda stage, done, total: None
 
 
 @dataclass
@@ -131,15 +130,22 @@ class Run:
             self.leaves: tuple[Leaf, ...] = tuple(cell_leaves(self.documents.schema, self.documents.main, excluded))
         size = max(1, min(settings.rows_per_shard, 1 << 19))
         self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)] or [(0, 0)]
-        self.fingerprint = self._fingerprint("find", self.key.id, index.VERSION, _kinds_hash(), size, settings.max_doc_bytes, [str(leaf) for leaf in self.leaves])
+        self.fingerprint = self._fingerprint(
+            "find", self.key.id, index.VERSION, _kinds_hash(), size, settings.max_doc_bytes, [str(leaf) for leaf in self.leaves]
+        )
         before = read_json(self.work / "index.json")
         reused = before is not None and before.get("fingerprint") == self.fingerprint
         if before is not None and not reused:
-            why = "another key" if before.get("inputs") == self._inputs_hash() and before.get("key_id") != self.key.id else "another input or other columns"
+            why = (
+                "another key"
+                if before.get("inputs") == self._inputs_hash() and before.get("key_id") != self.key.id
+                else "another input or other columns"
+            )
             self.notes.append(f"the index in {self.work} was made with {why}; it is made again")
             for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine/find"):
                 shutil.rmtree(self.work / name, ignore_errors=True)
-        results = self._map("find", [self._find_job(no, low, high) for no, (low, high) in enumerate(self.ranges)])
+        aside = self._staged_aside()
+        results = self._map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
         with self.stages.measure("count"), disk_trouble(self.work):
             self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
             if not (reused and self.value_counts.exists()):
@@ -188,12 +194,28 @@ class Run:
         jobs = []
         for unit in units:
             name = f"{unit.no:05d}.parquet"
-            task = Staging(unit=unit, layout=self.survey.layout, max_doc_bytes=self.settings.max_doc_bytes, folder=self.work / "spill" / f"read-{unit.no}")
-            outputs = {"documents.parquet": self.work / "documents" / name, "quarantine.parquet": self.work / "documents" / "aside" / name}
-            jobs.append(Job(work=stage_task, task=task, record=self.work / "tasks" / "read" / f"{unit.no:05d}.json", fingerprint=fingerprint, outputs=outputs))
+            task = Staging(
+                unit=unit,
+                layout=self.survey.layout,
+                max_doc_bytes=self.settings.max_doc_bytes,
+                folder=self.work / "spill" / f"read-{unit.no}",
+            )
+            outputs = {
+                "documents.parquet": self.work / "documents" / name,
+                "quarantine.parquet": self.work / "documents" / "aside" / name,
+            }
+            jobs.append(
+                Job(
+                    work=stage_task,
+                    task=task,
+                    record=self.work / "tasks" / "read" / f"{unit.no:05d}.json",
+                    fingerprint=fingerprint,
+                    outputs=outputs,
+                )
+            )
         return {unit.no: result for unit, result in zip(units, self._map("read", jobs), strict=True)}
 
-    def _find_job(self, no: int, low: int, high: int) -> Job:
+    def _find_job(self, no: int, low: int, high: int, aside: list[int]) -> Job:
         name = f"{no:05d}.parquet"
         task = index.FindTask(
             no=no,
@@ -203,7 +225,8 @@ class Run:
             leaves=self.leaves,
             key=self.key,
             max_doc_bytes=self.settings.max_doc_bytes,
-            set_aside=tuple(row for row in self._set_aside_early() if low <= row < high),
+            checked=tuple(name for name, policy in self.policies.items() if policy != "drop"),
+            set_aside=tuple(row for row in aside if low <= row < high),
             folder=self.work / "spill" / f"find-{no}",
         )
         outputs = {
@@ -213,25 +236,27 @@ class Run:
             "values.parquet": self.work / "vault" / "values" / name,
             "quarantine.parquet": self.work / "quarantine" / "find" / name,
         }
-        return Job(work=index.find_task, task=task, record=self.work / "tasks" / "find" / f"{no:05d}.json", fingerprint=self.fingerprint, outputs=outputs)
+        return Job(
+            work=index.find_task,
+            task=task,
+            record=self.work / "tasks" / "find" / f"{no:05d}.json",
+            fingerprint=self.fingerprint,
+            outputs=outputs,
+        )
 
-    def _set_aside_early(self) -> list[int]:
-        """The documents that staging could not read; written once as part of the table `quarantine`."""
-        if not hasattr(self, "_early"):
-            rows = []
-            first = {unit.no: source.first_doc_no for unit, source in zip(self.survey.units, self.documents.sources, strict=True)}
-            for unit in self.survey.units:
-                aside = self.work / "documents" / "aside" / f"{unit.no:05d}.parquet"
-                if not unit.view:
-                    for row in pq.read_table(aside, partitioning=None).to_pylist():
-                        rows.append((first[unit.no] + row["row"], row["source"], row["place"], row["reason"]))
-            folder = self.work / "quarantine" / "read"
-            folder.mkdir(parents=True, exist_ok=True)
-            columns = list(zip(*rows, strict=True)) or [()] * len(tables.QUARANTINE.schema)
-            arrays = [pa.array(column, kind.type) for column, kind in zip(columns, tables.QUARANTINE.schema, strict=True)]
-            pq.write_table(pa.table(arrays, schema=tables.QUARANTINE.schema), folder / "00000.parquet")
-            self._early = [row[0] for row in rows]
-        return self._early
+    def _staged_aside(self) -> list[int]:
+        """The documents that staging could not read, written as part of the table `quarantine`."""
+        rows: list[tuple[Any, ...]] = []
+        for unit, source in zip(self.survey.units, self.documents.sources, strict=True):
+            if not unit.view:
+                aside = pq.read_table(self.work / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
+                rows += [(source.first_doc_no + one["row"], one["source"], one["place"], one["reason"]) for one in aside.to_pylist()]
+        folder = self.work / "quarantine" / "read"
+        folder.mkdir(parents=True, exist_ok=True)
+        columns = list(zip(*rows, strict=True)) or [()] * len(tables.QUARANTINE.schema)
+        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, tables.QUARANTINE.schema, strict=True)]
+        pq.write_table(pa.table(arrays, schema=tables.QUARANTINE.schema), folder / "00000.parquet")
+        return [row[0] for row in rows]
 
     def _quarantine(self) -> pa.Table:
         files = [self.work / "quarantine" / "read" / "00000.parquet"]
@@ -242,10 +267,13 @@ class Run:
         found, total = self.quarantine.num_rows, max(self.documents.count, 1)
         limit = 0.0 if self.settings.strict else self.settings.max_quarantine
         if found > limit * total:
-            reasons = ", ".join(f"{entry['counts']} {entry['values']}" for entry in self.quarantine.column("reason").value_counts().to_pylist())
+            reasons = ", ".join(
+                f"{entry['counts']} {entry['values']}" for entry in self.quarantine.column("reason").value_counts().to_pylist()
+            )
             option = "--strict allows none" if self.settings.strict else f"--max-quarantine allows {limit:.0%}"
             raise QuarantineExceeded(
-                f"{found} of {total} records were set aside ({reasons}); {option}. Where they are: sanitize sql {self.work} --name quarantine_by_reason"
+                f"{found} of {total} records were set aside ({reasons}); {option}. "
+                f"Where they are: sanitize sql {self.work} 'SELECT * FROM quarantine'"
             )
 
     # ---- the plan ----
@@ -253,9 +281,21 @@ class Run:
     def sanitize(self, plan: Plan, out: Path) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
-        plan_hash = plan.hash(self._inputs_hash(), self.key.id, self.policies, self.settings.rows_per_shard, self.settings.max_doc_bytes, apply.VERSION)
+        plan_hash = plan.hash(
+            self._inputs_hash(),
+            self.key.id,
+            self.policies,
+            self.settings.rows_per_shard,
+            self.settings.max_doc_bytes,
+            apply.VERSION,
+        )
         if self._unchanged(out, plan_hash):
-            return {**json.loads((out / "manifest.json").read_text("utf-8"))["summary"], "changed": False, "out": str(out), "work": str(self.work)}
+            return {
+                **json.loads((out / "manifest.json").read_text("utf-8"))["summary"],
+                "changed": False,
+                "out": str(out),
+                "work": str(self.work),
+            }
         found = self.find()
         run = self.work / "runs" / plan_hash
         run.mkdir(parents=True, exist_ok=True)
@@ -275,29 +315,51 @@ class Run:
                 folder=run / "counts",
             )
         applied = self._map("apply", [self._apply_job(run, plan, needs, no, ()) for no in every])
-        checked = {"values": 0, "leaks": 0, "swept": 0}
+        values_checked = swept = 0
         if self.settings.verify != "off":
             with self.stages.measure("verify"), disk_trouble(self.work):
                 flagged = run / "counts" / "flagged.parquet"
-                checked["values"] = verify.Flagged.write(values, list(plan.edited), flagged)
+                values_checked = verify.Flagged.write(values, list(plan.edited), flagged)
             seen = self._map("verify", [self._verify_task(run, no) for no in every], measured=verify.verify_task)
             again = [no for no in every if seen[no]["swept"]]
-            checked["swept"] = sum(seen[no]["swept"] for no in again)
+            swept = sum(seen[no]["swept"] for no in again)
             if again:
                 # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
                 redone = self._map("apply", [self._apply_job(run, plan, needs, no, (run / "sweep" / f"{no:05d}.parquet",)) for no in again])
                 for no, result in zip(again, redone, strict=True):
                     applied[no] = result
-                for no, result in zip(again, self._map("verify", [self._verify_task(run, no, second=True) for no in again], measured=verify.verify_task), strict=True):
+                for no, result in zip(
+                    again,
+                    self._map("verify", [self._verify_task(run, no, second=True) for no in again], measured=verify.verify_task),
+                    strict=True,
+                ):
                     seen[no] = result
             self._judge(seen, second=set(again))
-        summary = self._summary(plan, plan_hash, found, applied, checked, out, began)
-        if not plan.publishable or self.settings.verify == "off":
-            summary["publishable"] = False
+        summary = summary_of(
+            plan,
+            plan_hash,
+            documents=self.documents.count,
+            quarantine=self.quarantine,
+            kinds=kinds_found(plan, self.value_counts, sorted((self.work / "tables" / "skipped").glob("*.parquet"))),
+            applied=applied,
+            verified={"mode": self.settings.verify, "values_checked": values_checked, "swept": swept},
+            policies=self.policies,
+            public_key=self.key.public,
+        )
         with self.stages.measure("publish"):
-            self._publish(run, plan, out, summary, applied, plan_hash)
-        summary["stages"] = self.stages.found
-        summary["seconds"] = round(time.monotonic() - began, 2)
+            self._publish(run, plan, out, summary, applied)
+        seconds = time.monotonic() - began
+        summary |= {
+            "changed": True,
+            "notes": self.notes,
+            "text_bytes": found["text_bytes"],
+            "stages": self.stages.found,
+            "seconds": round(seconds, 2),
+            "mb_per_s": round(found["text_bytes"] / 1e6 / max(seconds, 1e-9), 1),
+            "peak_rss_mb": round(max(stage["peak_rss_mb"] for stage in self.stages.found.values()), 1),
+            "out": str(out),
+            "work": str(self.work),
+        }
         return summary
 
     def _apply_job(self, run: Path, plan: Plan, needs: tuple[Counts, ...], no: int, sweep: tuple[Path, ...]) -> Job:
@@ -356,109 +418,45 @@ class Run:
             columns: dict[tuple[str, str], int] = {}
             for column, kind, _ in leaks:
                 columns[column, kind] = columns.get((column, kind), 0) + 1
-            where = "; ".join(f"column {column}: {times} {kind}" for (column, kind), times in sorted(columns.items())) or f"{left} in the texts"
+            where = (
+                "; ".join(f"column {column}: {times} {kind}" for (column, kind), times in sorted(columns.items())) or f"{left} in the texts"
+            )
             raise LeakFound(
-                f"values that had to go are still there ({where}); nothing was published. A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN)"
+                f"values that had to go are still there ({where}); nothing was published. "
+                "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN)"
             )
         for no, result in enumerate(seen):
             if result["kept_seen"] != result["kept_planned"]:
                 raise OutputBroken(
-                    f"shard {no}: {result['kept_planned']} originals were to be kept and {result['kept_seen']} are there; this is a bug of ours. Nothing was published"
+                    f"shard {no}: {result['kept_planned']} originals were to be kept and {result['kept_seen']} are there; "
+                    "this is a bug of ours. Nothing was published"
                 )
 
-    def _summary(
-        self, plan: Plan, plan_hash: str, found: dict[str, Any], applied: list[dict[str, Any]], checked: dict[str, int], out: Path, began: float
-    ) -> dict[str, Any]:
-        by_kind: dict[str, dict[str, Any]] = self._kinds_found(plan)
-        edited = plan.edited
-        for kind, entry in by_kind.items():
-            if kind in edited:
-                # counted again where they were edited: what the sweep added is among them
-                for what in ("occurrences", "kept"):
-                    entry[what] = sum(result["by_kind"].get(kind, {}).get(what, 0) for result in applied)
-            entry["replaced" if kind in edited else "left"] = entry["occurrences"] - entry["kept"]
-        rows = sum(result["rows"] for result in applied)
-        seconds = time.monotonic() - began
-        return {
-            "documents_in": self.documents.count,
-            "documents_out": rows,
-            "documents_dropped": self.documents.count - rows - self.quarantine.num_rows,
-            "quarantined": self.quarantine.num_rows,
-            "quarantine": {entry["values"]: entry["counts"] for entry in self.quarantine.column("reason").value_counts().to_pylist()},
-            "occurrences": sum(entry["occurrences"] for entry in by_kind.values()),
-            "kept_originals": sum(entry["kept"] for entry in by_kind.values()),
-            "replaced": sum(entry["replaced"] for entry in by_kind.values()),
-            "by_kind": by_kind,
-            "leaks": checked["leaks"],
-            "verify": {
-                "mode": self.settings.verify,
-                "values_checked": checked["values"],
-                "swept": checked["swept"],
-                "forms": list(verify.FORMS) if self.settings.verify != "off" else [],
-                "files": len(applied) + 3,
-            },
-            "seconds": round(seconds, 2),
-            "mb_per_s": round(found["text_bytes"] / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(max(stage["peak_rss_mb"] for stage in self.stages.found.values()), 1),
-            "text_bytes": found["text_bytes"],
-            "changed": True,
-            "publishable": True,
-            "plan_name": plan.name,
-            "plan_hash": plan_hash,
-            "key": "seed" if self.key.public else "secret",
-            "columns": [{"name": name, "policy": policy} for name, policy in self.policies.items()],
-            "notes": self.notes,
-            "stages": self.stages.found,
-            "out": str(out),
-            "work": str(self.work),
+    def _publish(self, run: Path, plan: Plan, out: Path, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
+        files = [(size, known) for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
+        manifest = manifest_of(summary, plan, files, applied, seed=self.settings.seed, settings=self._told())
+        told = {
+            **manifest["summary"],
+            "plan": manifest["plan"],
+            "versions": versions(),
+            "inputs": [{**one, "name": f"input {one['no'] + 1}"} for one in manifest["inputs"]],
+            "outputs": manifest["shards"],
         }
-
-    def _kinds_found(self, plan: Plan) -> dict[str, dict[str, Any]]:
-        """Occurrences, distinct values and refused candidates of the plan's kinds."""
-        counted = pl.DataFrame(pq.read_table(self.value_counts, columns=["kind", "occurrences"], partitioning=None))
-        rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
-        found = {kind: {"occurrences": times, "values": values, "kept": 0, "replaced": 0, "left": 0, "skipped": {}} for kind, times, values in rows}
-        for no in range(len(self.ranges)):
-            for row in pq.read_table(self.work / "tables" / "skipped" / f"{no:05d}.parquet", partitioning=None).to_pylist():
-                if row["kind"] in found:
-                    skipped = found[row["kind"]]["skipped"]
-                    skipped[row["reason"]] = skipped.get(row["reason"], 0) + row["candidates"]
-        return {kind: entry for kind, entry in found.items() if kind in plan.find.kinds}
-
-    def _publish(self, run: Path, plan: Plan, out: Path, summary: dict[str, Any], applied: list[dict[str, Any]], plan_hash: str) -> None:
-        public = {name: value for name, value in summary.items() if name not in ("out", "work", "notes", "stages", "seconds", "mb_per_s", "peak_rss_mb")}
-        inputs = [{"no": no, "bytes": size, "sha256": known} for no, ((_, size), known) in enumerate(zip(self.survey.files, self.input_hashes, strict=True))]
-        shards = [
-            {"path": f"data/{shard_name(no, len(applied))}", "rows": result["rows"], "bytes": result["bytes"], "sha256": result["sha256"]}
-            for no, result in enumerate(applied)
-        ]
-        manifest = {
-            "format": 1,
-            "tool": {"name": "corpus-sanitize", **versions()},
-            "plan": plan.resolved(),
-            "plan_hash": plan_hash,
-            "key": {"kind": summary["key"], "note": "reproducible, replacements guessable, no privacy claim"} if self.key.public else {"kind": "secret"},
-            "seed": self.settings.seed,
-            "publishable": summary["publishable"],
-            "inputs": inputs,
-            "shards": shards,
-            "columns": summary["columns"],
-            "settings": {"rows_per_shard": self.settings.rows_per_shard, "max_doc_bytes": self.settings.max_doc_bytes, "verify": self.settings.verify},
-            "summary": public,
-        }
-        told = {**public, "plan": plan.resolved(), "versions": versions(), "inputs": [{**one, "name": f"input {one['no'] + 1}"} for one in inputs], "outputs": shards}
-        with contextlib.closing(queries.connect(self.work, run=plan_hash)) as database:
+        with contextlib.closing(queries.connect(self.work, run=run.name)) as database:
             shown = report.ReportTables.of(database, samples(self.documents, self.leaves, run / "edits" / "00000.parquet", 12))
-        pages = {"report.html": report.report(told, shown), "README.md": report.card(told)}
-        flagged = run / "counts" / "flagged.parquet"
         out.parent.mkdir(parents=True, exist_ok=True)
         publish(
             out,
             shards=[(run / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
-            pages=pages,
+            pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
             manifest=manifest,
-            leaks_in=(lambda texts: verify.scan(flagged, texts)) if self.settings.verify != "off" else (lambda texts: []),
+            leaks_in=lambda texts: verify.scan(run / "counts" / "flagged.parquet", texts) if self.settings.verify != "off" else [],
         )
+
+    def _told(self) -> dict[str, Any]:
+        """The settings that decide what comes out."""
+        settings = self.settings
+        return {"rows_per_shard": settings.rows_per_shard, "max_doc_bytes": settings.max_doc_bytes, "verify": settings.verify}
 
     def _unchanged(self, out: Path, plan_hash: str) -> bool:
         """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
@@ -479,7 +477,10 @@ class Run:
                 if not self.settings.replace:
                     raise
         if not self.settings.replace:
-            raise UsageError(f"{out}: was made by another plan, key or input; use --replace to swap it for the new one when that is whole, or take another -o")
+            raise UsageError(
+                f"{out}: was made by another plan, key or input; "
+                "use --replace to swap it for the new one when that is whole, or take another -o"
+            )
         return False
 
     # ---- small parts ----
@@ -522,16 +523,6 @@ def find(inputs: Sequence[Path], work: Path, settings: Settings | None = None) -
     _apart(inputs, None, Path(work))
     with Run(inputs, Path(work), settings or Settings()) as hall:
         return hall.find()
-
-
-def versions() -> dict[str, str]:
-    """The versions that decide what comes out."""
-    names = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy", "phonenumbers", "faker")
-    found = {}
-    for name in names:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
 
 
 def _apart(inputs: Sequence[Path], out: Path | None, work: Path) -> None:

@@ -74,7 +74,8 @@ class Documents:
                     at += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise InputRefused(
-                f"{source.path}: cannot be read as Parquet any more ({type(error).__name__}); it may be damaged, or changed since the run began"
+                f"{source.path}: cannot be read as Parquet any more ({type(error).__name__}); "
+                "it may be damaged, or changed since the run began"
             ) from None
 
     def _cut(self, source: Source, batch: pa.RecordBatch, doc_no: int, names: list[str]) -> Iterator[pa.Table]:
@@ -215,7 +216,9 @@ class Corpus:
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
             manifest["shards"]
         except (OSError, ValueError, KeyError) as error:
-            raise OutputBroken(f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published") from None
+            raise OutputBroken(
+                f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published"
+            ) from None
         return cls(folder, manifest)
 
     @property

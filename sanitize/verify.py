@@ -38,6 +38,7 @@ U64 = npt.NDArray[np.uint64]
 FORMS = ("exact", "case-folded", "NFKC")
 _PAD = np.zeros(16, np.uint8)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_AT = ord("@")
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,26 @@ class Flagged:
         self.lengths = buffers.lengths
         self.not_before, self.not_after = boundaries(list(kinds().values()))
         self.word = word_bytes()
-        self.first = np.zeros(256, np.bool_)
-        self.first[self.data[self.offsets[:-1]]] = True
         self.beyond_ascii = bool((buffers.data >= 128).any())
-        long = np.flatnonzero(self.lengths >= 8)
-        short = np.flatnonzero(self.lengths < 8)
-        width = int(self.lengths[short].min()) if len(short) else 8
-        self._tries = [_Trie(self, rows, size) for rows, size in ((long, 8), (short, width)) if len(rows)]
+        # an address is looked for around its @, which is rare in a text; anything else from its first byte on
+        signs = np.flatnonzero(buffers.data == _AT)
+        first = np.minimum(np.searchsorted(signs, buffers.offsets[:-1]), max(len(signs) - 1, 0))
+        before = (signs[first] if len(signs) else np.full(1, -1)) - buffers.offsets[:-1]
+        addressed = (before >= 0) & (before < self.lengths)
+        deep = addressed & (before >= 4) & (self.lengths - before >= 4)
+        flat = addressed & ~deep & (before >= 1) & (self.lengths - before >= 7)
+        plain = ~deep & ~flat
+        long, short = plain & (self.lengths >= 8), plain & (self.lengths < 8)
+        self.first = np.zeros(256, np.bool_)
+        self.first[self.data[self.offsets[:-1][plain]]] = True
+        self._around = []
+        for which, back in ((deep, 4), (flat, 1)):
+            if which.any():
+                self._around.append(_Trie(self, np.flatnonzero(which), before[which] - back, 8, back))
+        self._ahead = [_Trie(self, np.flatnonzero(long), np.zeros(long.sum(), np.int64), 8)] if long.any() else []
+        for width in np.unique(self.lengths[short]).tolist():
+            rows = np.flatnonzero(short & (self.lengths == width))
+            self._ahead.append(_Trie(self, rows, np.zeros(len(rows), np.int64), width))
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -103,19 +117,16 @@ class Flagged:
         buffers = Buffers.of(texts)
         if not len(self) or not len(buffers.data):
             return _no_matches()
-        low = np.frombuffer(buffers.data.tobytes().lower() + bytes(16), np.uint8)
         size = len(buffers.data)
-        word = self.word[low[:size]]
-        opens = self.first[low[:size]]
-        # a place inside a run of word bytes is no beginning; the first byte of a text always is one
-        inner = np.zeros(size, np.bool_)
-        np.logical_and(word[1:], word[:-1], out=inner[1:])
-        begins = buffers.offsets[:-1]
-        inner[begins[begins < size]] = False
-        places = np.flatnonzero(opens & ~inner)
+        low = np.frombuffer(b"".join([memoryview(buffers.data), bytes(16)]).lower(), np.uint8)
         windows: U64 = np.ndarray((size + 9,), "<u8", low, strides=(1,))
-        heads = windows[places]
-        found = [trie.find(low, windows, places, heads) for trie in self._tries]
+        found = []
+        if self._around:
+            signs = np.flatnonzero(low == _AT)
+            found += [trie.find(low, windows, signs - trie.back) for trie in self._around]
+        if self._ahead:
+            places = np.flatnonzero(self.first[low[:size]])
+            found += [trie.find(low, windows, places) for trie in self._ahead]
         at = np.concatenate([place for place, _ in found])
         form = np.concatenate([row for _, row in found])
         stop = at + self.lengths[form]
@@ -125,7 +136,11 @@ class Flagged:
         at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
         kind = self.kind[form]
         before = (at > buffers.offsets[text_no]) & self.word[low[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
-        after = (stop < buffers.offsets[text_no + 1]) & self.word[low[stop - 1]] & self.not_after[kind, buffers.data[np.minimum(stop, size - 1)]]
+        after = (
+            (stop < buffers.offsets[text_no + 1])
+            & self.word[low[stop - 1]]
+            & self.not_after[kind, buffers.data[np.minimum(stop, size - 1)]]
+        )
         good = ~(before | after)
         at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
         order = np.lexsort((-stop, at))
@@ -138,8 +153,12 @@ class Flagged:
         Only what lies around such a character can differ from what `find` sees: windows as wide as the longest form are looked at.
         """
         buffers = Buffers.of(texts)
-        if not len(self) or not (buffers.data >= 128).any():
+        if not len(self):
             return _no_matches()
+        some = np.flatnonzero(np.diff(np.searchsorted(np.flatnonzero(buffers.data >= 128), buffers.offsets)))
+        if len(some) < len(texts):
+            found = self.find_compatible(texts.take(pa.array(some))) if len(some) else _no_matches()
+            return Matches(some[found.text_no], found.start, found.stop, found.form)
         starts, stops = matches(buffers, _changing(self.beyond_ascii))
         if not len(starts):
             return _no_matches()
@@ -169,22 +188,22 @@ class Flagged:
 
 
 class _Trie:
-    """Forms by their first `width` bytes, then their length, then their last bytes."""
+    """Forms by eight bytes of theirs (`head`, `before` bytes behind their beginning), then their length, then their last bytes."""
 
-    def __init__(self, flagged: Flagged, rows: npt.NDArray[np.intp], width: int) -> None:
-        self.flagged, self.width = flagged, width
+    def __init__(self, flagged: Flagged, rows: npt.NDArray[np.intp], before: I64, width: int, back: int = 0) -> None:
+        self.flagged, self.width, self.back = flagged, width, back
         windows: U64 = np.ndarray((len(flagged.data) - 7,), "<u8", flagged.data, strides=(1,))
         self.mask = np.uint64(0xFFFFFFFFFFFFFFFF >> (64 - 8 * width))
         lengths = flagged.lengths[rows]
-        heads = windows[flagged.offsets[rows]] & self.mask
+        heads = windows[flagged.offsets[rows] + before] & self.mask
         tails = windows[flagged.offsets[rows] + lengths - width] & self.mask
-        order = np.lexsort((tails, lengths, heads))
-        rows, heads, lengths, tails = rows[order], heads[order], lengths[order], tails[order]
+        order = np.lexsort((tails, lengths, before, heads))
+        rows, heads, before, lengths, tails = rows[order], heads[order], before[order], lengths[order], tails[order]
         self.heads, first = np.unique(heads, return_index=True)
         group = np.repeat(np.arange(len(self.heads)), np.diff(np.append(first, len(heads))))
-        # the distinct (head, length) pairs, and where those of each head begin
-        new = np.append(True, (np.diff(group) != 0) | (np.diff(lengths) != 0))
-        self.pair_length = lengths[new]
+        # the distinct (head, before, length), and where those of each head begin
+        new = np.append(True, (np.diff(group) != 0) | (np.diff(before) != 0) | (np.diff(lengths) != 0))
+        self.pair_before, self.pair_length = before[new], lengths[new]
         self.pairs_from = np.append(np.searchsorted(group[new], np.arange(len(self.heads))), new.sum())
         self.tails = np.unique(tails)
         pair = np.cumsum(new) - 1
@@ -195,8 +214,11 @@ class _Trie:
         self.map = np.zeros(1 << bits, np.bool_)
         self.map[(self.heads * _MIX) >> self.shift] = True
 
-    def find(self, low: npt.NDArray[np.uint8], windows: U64, places: I64, heads: U64) -> tuple[I64, I64]:
-        """Places where a form stands, byte for byte, and the form."""
+    def find(self, low: npt.NDArray[np.uint8], windows: U64, places: I64) -> tuple[I64, I64]:
+        """Where a form begins, byte for byte, and which; `places` are where its head may stand."""
+        if self.back:
+            places = places[places >= 0]
+        heads = windows[places]
         if self.width < 8:
             heads = heads & self.mask
         maybe = np.flatnonzero(self.map[(heads * _MIX) >> self.shift])
@@ -204,27 +226,26 @@ class _Trie:
         head = np.minimum(np.searchsorted(self.heads, heads), len(self.heads) - 1)
         same = self.heads[head] == heads
         places, head = places[same], head[same]
-        # each place with each length that its head knows
+        # each place with each beginning and length that its head knows
         each, pair = _ranges(self.pairs_from[head], self.pairs_from[head + 1])
-        places, length = places[each], self.pair_length[pair]
-        inside = places + length <= len(low) - 16
-        places, length, pair = places[inside], length[inside], pair[inside]
-        tails = windows[places + length - self.width] & self.mask
+        begins, length = places[each] - self.pair_before[pair], self.pair_length[pair]
+        inside = (begins >= 0) & (begins + length <= len(low) - 16)
+        begins, length, pair = begins[inside], length[inside], pair[inside]
+        tails = windows[begins + length - self.width] & self.mask
         tail = np.minimum(np.searchsorted(self.tails, tails), len(self.tails) - 1)
         same = self.tails[tail] == tails
-        places, key = places[same], (pair * len(self.tails) + tail)[same]
+        begins, key = begins[same], (pair * len(self.tails) + tail)[same]
         each, entry = _ranges(np.searchsorted(self.keys, key, side="left"), np.searchsorted(self.keys, key, side="right"))
-        places, rows = places[each], self.rows[entry]
-        # what is left agrees in head, length and tail; the middle of long forms is compared in steps of eight bytes
-        longest = int(self.flagged.lengths[rows].max()) if len(rows) else 0
-        known: U64 = np.ndarray((len(self.flagged.data) - 7,), "<u8", self.flagged.data, strides=(1,))
-        for step in range(self.width, longest - self.width, 8):
-            on = np.flatnonzero(self.flagged.lengths[rows] > step + self.width)
-            reach = np.minimum(step, self.flagged.lengths[rows[on]] - 8)
-            good = np.ones(len(rows), np.bool_)
-            good[on] = windows[places[on] + reach] == known[self.flagged.offsets[rows[on]] + reach]
-            places, rows = places[good], rows[good]
-        return places, rows
+        begins, rows = begins[each], self.rows[entry]
+        # what is left agrees in head, length and tail; the rest is compared in steps of eight bytes
+        if len(rows) and self.width == 8:
+            known: U64 = np.ndarray((len(self.flagged.data) - 7,), "<u8", self.flagged.data, strides=(1,))
+            for step in range(0, int(self.flagged.lengths[rows].max()) - 8, 8):
+                on = np.flatnonzero(self.flagged.lengths[rows] > step + 8)
+                good = np.ones(len(rows), np.bool_)
+                good[on] = windows[begins[on] + step] == known[self.flagged.offsets[rows[on]] + step]
+                begins, rows = begins[good], rows[good]
+        return begins, rows
 
 
 def _ranges(low: I64, high: I64) -> tuple[I64, I64]:
@@ -321,9 +342,8 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                 inside, hits = _inside(here, docs, cells, seen_at)
                 seen += hits if exact else 0
                 for place in np.flatnonzero(~inside):
-                    residual.append(
-                        (int(docs[place]), int(cells[place]), int(seen_at.start[place]), int(seen_at.stop[place]), int(seen_at.form[place]), str(column.leaf))
-                    )
+                    span = (int(seen_at.start[place]), int(seen_at.stop[place]), int(seen_at.form[place]))
+                    residual += [(int(docs[place]), int(cells[place]), *span, str(column.leaf))]
         for leaf in leaves(table.schema):
             if leaf not in which:
                 texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
@@ -361,7 +381,7 @@ def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], seen_at
         return np.zeros(len(docs), np.bool_), 0
     base = int(docs.min())
     unit = np.int64(1) << 30
-    cell_count = int(max(cells.max(), kept["cell"].max())) + 1  # type: ignore[arg-type, type-var, operator]
+    cell_count = int(max(cells.max(), kept["cell"].max())) + 1
     key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * unit
     mine = ((docs - base) * cell_count + cells) * unit
     start, stop = key + kept["start_byte"].to_numpy(), key + kept["stop_byte"].to_numpy()
@@ -423,8 +443,8 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
     wanted = {entry[0] for entry in swept}
     texts: dict[tuple[int, int], str] = {}
     if wanted:
-        columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
-        for table in task.documents.read(min(wanted), max(wanted) + 1, columns):
+        names = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
+        for table in task.documents.read(min(wanted), max(wanted) + 1, names):
             table = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(sorted(wanted)))).combine_chunks()
             numbers = np.asarray(table.column("doc_no"), np.int64)
             for column in cells_of(table, list(task.leaves)) if table.num_rows else []:
@@ -438,8 +458,10 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
         one = Buffers.of(pa.array([texts[doc_no, cell]], pa.large_string()))
         points = code_points(one, np.zeros(2, np.int64), np.array([start, stop]))
         kind = flagged.names[flagged.kind[form]]
-        rows.append((doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), "sweep", 1.0, None, None))
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in tables.OCCURRENCES.schema]
+        rows.append(
+            (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), "sweep", 1.0, None, None)
+        )
+    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in tables.OCCURRENCES.schema]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.OCCURRENCES.schema, strict=True)]
     pq.write_table(pa.table(arrays, schema=tables.OCCURRENCES.schema), task.sweep)
     return len(rows)
@@ -493,5 +515,14 @@ def check(out: Path, work: Path) -> dict[str, Any]:
     leaks = sum(len(result["leaks"]) + result["swept"] for result in results) + len(pages)
     lost = sum(result["kept_planned"] - result["kept_seen"] for result in results)
     if leaks or lost:
-        raise LeakFound(f"{out}: {leaks} places hold a value that had to go, {lost} kept originals are not where they were left; do not publish it")
-    return {"leaks": 0, "shards": len(results), "rows": sum(result["rows"] for result in results), "forms": list(FORMS), "out": str(out), "work": str(work)}
+        raise LeakFound(
+            f"{out}: {leaks} places hold a value that had to go, {lost} kept originals are not where they were left; do not publish it"
+        )
+    return {
+        "leaks": 0,
+        "shards": len(results),
+        "rows": sum(result["rows"] for result in results),
+        "forms": list(FORMS),
+        "out": str(out),
+        "work": str(work),
+    }

@@ -72,9 +72,7 @@ def leaf_of(array: pa.Array, shown: str) -> Leaf:
 
 
 @pytest.mark.parametrize(("kind", "values", "shown", "texts", "rows", "places"), CASES, ids=[case[2] for case in CASES])
-def test_flatten(
-    kind: pa.DataType, values: list[Any], shown: str, texts: list[str | None], rows: list[int], places: list[int]
-) -> None:
+def test_flatten(kind: pa.DataType, values: list[Any], shown: str, texts: list[str | None], rows: list[int], places: list[int]) -> None:
     column = pa.array(values, kind)
     flat = flatten(column, leaf_of(column, shown))
     assert flat.texts.to_pylist() == texts

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize import queries as q
+from sanitize import render as shown
 from sanitize import tables
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 
@@ -327,9 +328,7 @@ def work(tmp_path: Path) -> Path:
     return root
 
 
-def rows(
-    connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict[str, object] | None = None
-) -> list[tuple[object, ...]]:
+def rows(connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict[str, object] | None = None) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in q.ask(connection, sql, params).to_pylist()]
 
 
@@ -554,27 +553,27 @@ RESULT = pa.table({"n": [1, None], "-formula": ["=HYPERLINK(1)", "\x1b]0;gone\x0
 
 
 def test_csv_is_guarded_against_formulas() -> None:
-    lines = list(csv.reader(io.StringIO(str(q.render(RESULT, "csv")))))
+    lines = list(csv.reader(io.StringIO(str(shown.render(RESULT, "csv")))))
     assert lines[0] == ["n", "'-formula", "f"]
     assert lines[1] == ["1", "'=HYPERLINK(1)", ""]
     assert lines[2][2] == "-2.5"
 
 
 def test_json_is_an_array_of_row_objects() -> None:
-    text = str(q.render(RESULT, "json"))
+    text = str(shown.render(RESULT, "json"))
     assert json.loads(text)[0] == {"n": 1, "-formula": "=HYPERLINK(1)", "f": None}
     assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
 
 
 def test_a_table_on_a_terminal_has_no_controls() -> None:
-    text = str(q.render(RESULT, "table", width=100))
+    text = str(shown.render(RESULT, "table", width=100))
     assert "U+001B]0;goneU+0007U+202E" in text and "\x1b" not in text
-    long = str(q.render(pa.table({"x": list(range(30))}), "table", most=10))
-    assert "20 more rows" in long and "[/red]" in str(q.render(pa.table({"[red]x": ["[/red]"]}), width=40))
+    long = str(shown.render(pa.table({"x": list(range(30))}), "table", most=10))
+    assert "20 more rows" in long and "[/red]" in str(shown.render(pa.table({"[red]x": ["[/red]"]}), width=40))
 
 
 def test_parquet_comes_as_bytes_and_formats_are_known() -> None:
-    data = q.render(RESULT, "parquet")
+    data = shown.render(RESULT, "parquet")
     assert isinstance(data, bytes) and pq.read_table(io.BytesIO(data)).num_rows == 2
     with pytest.raises(UsageError, match="known: csv, json, parquet, table"):
-        q.render(RESULT, "xml")
+        shown.render(RESULT, "xml")

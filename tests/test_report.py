@@ -150,9 +150,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
     given = ReportTables(histogram=[(name, 3, 4)], sections=[(name, name, name, 1, 1)], samples=[sample])
     plain = Page(report.report(SUMMARY, TABLES))
     page = Page(report.report(facts, given))
-    assert set(page.tags) <= set(plain.tags) | {"figcaption"} and not [
-        a for a, _ in page.attributes if a.startswith("on") or a == "src"
-    ]
+    assert set(page.tags) <= set(plain.tags) | {"figcaption"} and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
     assert "49" not in page.text and not re.search("[\x00-\x09\x0b-\x1f\u202e]", page.text)
     markdown = report.card(facts)
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown) and "<" not in markdown.split("---\n", 2)[2]
@@ -172,16 +170,11 @@ def test_no_raw_value_stands_on_it() -> None:
 
 def test_tables_come_from_a_work_folder_without_values(tmp_path: Path) -> None:
     names = tables.VALUE_COUNTS.schema.names
-    rows = [
-        dict(zip(names, row, strict=True))
-        for row in ((1, "URL", 9, 4, 0, 0, 0), (2, "URL", 9, 4, 0, 0, 0), (3, "URL", 1, 1, 0, 0, 0))
-    ]
+    rows = [dict(zip(names, row, strict=True)) for row in ((1, "URL", 9, 4, 0, 0, 0), (2, "URL", 9, 4, 0, 0, 0), (3, "URL", 1, 1, 0, 0, 0))]
     (tmp_path / "tables/value_counts").mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows, tables.VALUE_COUNTS.schema), tmp_path / "tables/value_counts/0.parquet")
     with queries.connect(tmp_path) as connection:
-        assert ReportTables.of(connection, SAMPLES) == ReportTables(
-            histogram=[("URL", 1, 1), ("URL", 9, 2)], sections=[], samples=SAMPLES
-        )
+        assert ReportTables.of(connection, SAMPLES) == ReportTables(histogram=[("URL", 1, 1), ("URL", 9, 2)], sections=[], samples=SAMPLES)
 
 
 @pytest.mark.parametrize("template", ["report.html.j2", "card.md.j2"])

@@ -125,7 +125,7 @@ class Rmft(Editor):
                 break
         else:
             raise ResourceError(
-                f"{one.name}: no {len(pending)} further stand-ins that are new in their document could be drawn; set reserved = false, or use redact"
+                f"{one.name}: {len(pending)} stand-ins that are new in their document could not be drawn; set reserved = false, or use redact"
             )
         return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
 
@@ -156,7 +156,9 @@ class Rmft(Editor):
         }
         if "tld" in self.anchors:
             parts["tld"] = _Part.of(own["tld"], self._stores[one.name, "tld"])
-        between = {name: own[name].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()) for name in ("lead", "sep", "dot")}
+        between = {
+            name: own[name].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()) for name in ("lead", "sep", "dot")
+        }
         names = ("first", "last", "domain", "tld")
         many = np.array([names.index(name) for name in self.anchors], np.int64)
         few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
@@ -191,9 +193,15 @@ class Rmft(Editor):
                 digits = pa.array(pick(draws.pair(3)[0], 10 ** min(attempt - _EXTEND_AFTER + 1, 9)).astype(str), pa.large_string())
                 # the local part takes the digits, unless it is the anchor of an address that has no other
                 at_last, at_domain = ~alone & (anchor != 1), alone & (anchor == 0)
-                pieces[0] = pc.if_else(pa.array(~at_last & ~at_domain), pc.binary_join_element_wise(pieces[0], digits, _text("")), pieces[0])
+                pieces[0] = pc.if_else(
+                    pa.array(~at_last & ~at_domain), pc.binary_join_element_wise(pieces[0], digits, _text("")), pieces[0]
+                )
                 pieces[2] = pc.if_else(pa.array(at_last), pc.binary_join_element_wise(pieces[2], digits, _text("")), pieces[2])
-                pieces[4] = pc.if_else(pa.array(at_domain), pc.binary_join_element_wise(_text("x"), digits, _text("."), pieces[4], _text("")), pieces[4])
+                pieces[4] = pc.if_else(
+                    pa.array(at_domain),
+                    pc.binary_join_element_wise(_text("x"), digits, _text("."), pieces[4], _text("")),
+                    pieces[4],
+                )
             if pc.any(pc.not_equal(between["lead"], "")).as_py():
                 pieces.insert(0, between["lead"].take(pa.array(of)))
             text = pc.binary_join_element_wise(*pieces, _text(""))
@@ -221,7 +229,10 @@ class _Part:
         case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0))
         arrow = own.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
         entries = pl.Series(store)
-        forms = [form.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()) for form in (entries.str.to_uppercase(), entries.str.to_titlecase())]
+        forms = [
+            form.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+            for form in (entries.str.to_uppercase(), entries.str.to_titlecase())
+        ]
         place = pc.fill_null(pc.index_in(lower.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), store), -1)
         return cls(pa.concat_arrays([arrow, store, *forms]), len(own), len(store), case.astype(np.int64), np.asarray(place, np.int64))
 

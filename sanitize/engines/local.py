@@ -38,7 +38,7 @@ class Local:
         if self.workers == 1 or len(tasks) <= 1:
             steady()
             for place, task in enumerate(tasks):
-                yield _measured(work, place, task)
+                yield _measured(work, (place, task))
             return
         if self._pool is None:
             os.environ["POLARS_MAX_THREADS"] = "1"
@@ -50,7 +50,7 @@ class Local:
             while True:
                 # a few ahead of the workers, so that a long list of tasks does not lie in the pipe
                 while len(waiting) < self.workers + 1 and (entry := next(queue, None)) is not None:
-                    waiting.add(self._pool.submit(_measured, work, *entry))
+                    waiting.add(self._pool.submit(_measured, work, entry))
                 if not waiting:
                     return
                 ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -58,7 +58,8 @@ class Local:
                     yield future.result()
         except BrokenProcessPool:
             raise ResourceError(
-                "a worker died without a word; the system may have ended it for its memory. Run the same command again to go on, with fewer --workers"
+                "a worker died without a word; the system may have ended it for its memory. "
+                "Run the same command again to go on, with fewer --workers"
             ) from None
         finally:
             for future in waiting:
@@ -67,7 +68,10 @@ class Local:
     def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
         """Write the result of a statement to `out`, in its order."""
         with self._database(tables) as database:
-            database.execute(f"COPY ({_statement(query)}) TO {_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)", parameters or None)
+            database.execute(
+                f"COPY ({_statement(query)}) TO {_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
+                parameters or None,
+            )
 
     def scalar(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Any:
         """The first column of the first row."""
@@ -100,7 +104,7 @@ class Local:
             database.execute("SET autoinstall_known_extensions = false")
             for name, files in tables.items():
                 listed = ", ".join(_literal(_unglobbed(str(file))) for file in files)
-                database.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)')
+                database.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)')  # noqa: S608
             yield database
         except duckdb.OutOfMemoryException:
             raise ResourceError(f"DuckDB needs more than {self.memory_limit}; give --memory-limit more") from None
@@ -137,7 +141,8 @@ def _begin(parent: int) -> None:
                 os._exit(1)
 
 
-def _measured(work: Callable[[T], Any], place: int, task: T) -> Done:
+def _measured(work: Callable[[Any], Any], entry: tuple[int, Any]) -> Done:
+    place, task = entry
     began = time.process_time()
     result = work(task)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -15,10 +15,10 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import I64, Buffers, code_points, cut, matches
 from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import Kind, boundaries, kinds, word_bytes
+from sanitize.spans import I64, Buffers, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
 NAME = "patterns"
@@ -116,20 +116,17 @@ class Patterns:
         row = place[variant]
         if reasons:
             times = np.bincount(row, minlength=len(used))
-            for (number, reason), rows in reasons.items():
-                skipped[number, reason] = int(times[rows].sum())
+            for where, rows in reasons.items():
+                skipped[where] = int(times[rows].sum())
         to_distinct = np.full(len(used), -1, np.int64)
         to_distinct[good] = np.arange(len(good))
         which = to_distinct[row]
         keep = np.flatnonzero(which >= 0)
         keep, glued = self._bounded(buffers, text_no, starts, stops, distinct.kind[which[keep]], keep)
-        for number, times in glued.items():
-            skipped[number, "boundary"] = times
+        skipped |= {(number, "boundary"): times for number, times in glued.items()}
         return _Spans(text_no[keep], starts[keep], stops[keep], which[keep], keep, distinct, skipped, True)
 
-    def _bounded(
-        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32, rows: I64
-    ) -> tuple[I64, dict[int, int]]:
+    def _bounded(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32, rows: I64) -> tuple[I64, dict[int, int]]:
         """The rows whose value may stand where it stands, by its kind's boundary rule, and how many of each kind may not."""
         data, offsets = buffers.data, buffers.offsets
         first, last, text = starts[rows], stops[rows] - 1, text_no[rows]
@@ -169,7 +166,9 @@ class Patterns:
         for number in np.flatnonzero(np.bincount(kind, minlength=1)):
             rows = np.flatnonzero(kind == number)
             one = self.kinds[number]
-            form = one.normalise(pl.Series(value.take(pa.array(rows)))).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+            form = (
+                one.normalise(pl.Series(value.take(pa.array(rows)))).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+            )
             ids[rows] = value_ids(form, one.name, self.key)
             order.append(rows)
             forms.append(form)

@@ -24,9 +24,7 @@ from sanitize.kinds.kind import BOUND, Kind, reshaped
 # separators the end is found.
 _LOCAL = rf"{BOUND}[A-Za-z0-9_]+(?:[.%+'&~#-]+[A-Za-z0-9_]+){{0,16}}[.%+'&~#-]*"
 _TLD = r"(?:[Xx][Nn]--[A-Za-z0-9-]*[A-Za-z0-9]|[A-Za-z][A-Za-z]+)"
-_ASSETS = (
-    "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
-)
+_ASSETS = "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
 _COMMON = ("com", "org", "net", "edu", "gov", "info", "biz")  # a fake keeps these and the two-letter ones
 
 
@@ -100,9 +98,7 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
         .otherwise(pl.lit("")),
     )
     safe = pl.when(dotted).then(pl.col("site")).otherwise(pl.col("new_domain") + ".example")
-    local = pl.concat_str(
-        "lead", _cased(pl.col("new_first"), pl.col("first")), "sep", _cased(pl.col("new_last"), pl.col("last")), "at"
-    )
+    local = pl.concat_str("lead", _cased(pl.col("new_first"), pl.col("first")), "sep", _cased(pl.col("new_last"), pl.col("last")), "at")
     return made.select(pl.concat_str(local, safe if reserved else host).alias(values.name)).to_series()
 
 

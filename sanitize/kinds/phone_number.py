@@ -33,9 +33,7 @@ def _check(values: pl.Series) -> pl.Series:
     """`range` for area or exchange codes North America does not have, `impossible` for lengths a country does not have."""
     number = _normalise(values).str.replace(r"x.*\z", "")
     america = number.str.contains(r"\A[+]1")
-    reasons = pl.select(
-        pl.when(america & ~number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z")).then(pl.lit("range"))
-    ).to_series()
+    reasons = pl.select(pl.when(america & ~number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z")).then(pl.lit("range"))).to_series()
     return reasons.scatter((~america).arg_true(), [None if _code(value)[1] else "impossible" for value in number.filter(~america)])
 
 

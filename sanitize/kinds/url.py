@@ -14,7 +14,9 @@ from sanitize.kinds.kind import BOUND, WORD, Kind, joined, reshaped
 # The last byte of a URL; also what may not follow one. The match is greedy, so none of these ever follows a URL the finder took:
 # the rule only keeps `http://example.com/b` from being seen inside `http://example.com/bc`
 _LAST = WORD + b"-~/#@$&*+=%"
-_PARTS = r"\A(?<scheme>(?:[A-Za-z]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
+_PARTS = (
+    r"\A(?<scheme>(?:[A-Za-z]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
+)
 
 
 def _normalise(values: pl.Series) -> pl.Series:

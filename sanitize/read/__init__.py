@@ -2,7 +2,7 @@
 
 A reader is one file of this folder with `FORMATS` (format -> suffixes), `recognise`, `accepts`, `look` and `stage`; nothing else
 knows it. A survey opens every file and reads its beginning (0.1 ms a file), and of JSON lines a sample. Staging holds one batch of
-5,000 records or 16 MiB, and one record; it makes about 60 MB of mail a second and core. Numbering documents is left to the caller:
+5,000 records or 16 MiB, and one record; it makes 50 to 110 MB of mail a second and core. Numbering documents is left to the caller:
 the rows of a unit follow those of the unit before it.
 
 Which files count in a folder, in bytewise order of their relative paths:

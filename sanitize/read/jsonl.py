@@ -82,9 +82,7 @@ def _kind(values: list[Any]) -> pa.DataType:
         return TEXT
 
 
-def lines(
-    stream: BufferedReader, *, start: int = 0, stop: int | None = None, limit: int
-) -> Iterator[tuple[int, int, bytes | None]]:
+def lines(stream: BufferedReader, *, start: int = 0, stop: int | None = None, limit: int) -> Iterator[tuple[int, int, bytes | None]]:
     """(number from 1, byte where it begins, the line without its end) for every line that begins in start..stop and is not blank.
 
     The line is None where it is over the limit.

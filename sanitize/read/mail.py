@@ -399,8 +399,8 @@ def _stage_mbox(path: str, start: int, stop: int | None, records: Records[tuple[
             records.put(mail_text(raw), path, place, size=len(raw))
 
 
-# A line end, a blank line, an envelope line. `\r(?!\n)`: a bare CR is a line end, half a CRLF is not.
-_BETWEEN = re.compile(rb"(?:\r?\n|\r(?!\n))(\r?\n|\r(?!\n))(?=From )")
+# The end of a line, and a blank line. `\r(?!\n)`: a bare CR is a line end, half a CRLF is not.
+_BLANK = re.compile(rb"(?:\r?\n|\r(?!\n))(\r?\n|\r(?!\n))\Z")
 _LINE_END = re.compile(rb"\r?\n|\r")
 _QUOTED = re.compile(rb"(^|[\r\n])>(>*From )")
 _AHEAD = 4096  # an envelope line and the start of the line after it
@@ -433,7 +433,7 @@ def mails(
             return None
         if _is_envelope(raw[:_AHEAD]) and (line := _ENVELOPE.match(raw)):
             raw = raw[line.end() :]
-        return _QUOTED.sub(rb"\1\2", raw)
+        return _QUOTED.sub(rb"\1\2", raw) if b">From " in raw else raw
 
     while not end:
         try:
@@ -442,27 +442,25 @@ def mails(
             part, broken = b"", True
         buffer += part
         end = not part
-        while match := _BETWEEN.search(buffer, seen):
-            if len(buffer) - match.end() < _AHEAD and not end:
-                break
-            seen = match.end()
-            if not _is_envelope(bytes(buffer[seen : seen + _AHEAD])):
+        while (at := buffer.find(b"From ", seen)) >= 0 and (end or len(buffer) - at > _AHEAD):
+            seen = at + 1
+            blank = _BLANK.search(buffer[max(0, at - 4) : at])
+            if blank is None or not _is_envelope(bytes(buffer[at : at + _AHEAD])):
                 continue
             if first is not None:
-                yield first, mail(match.start(1))
-            first, cut = base + seen, False
+                yield first, mail(at - len(blank[1]))
+            first, cut = base + at, False
             if stop is not None and first >= stop:
                 return
             first = first if first >= start else None
-        else:
-            seen = max(seen, len(buffer) - 9)  # the longest beginning of _BETWEEN and what it looks at
+        seen = at if at >= 0 else max(seen, len(buffer) - 4)  # 4 of `From ` may be there already
         if first is not None and base + seen - first > limit + _AHEAD:
             cut = True
-        gone = seen if first is None or cut else first - base
+        gone = max(0, seen - 4 if first is None or cut else first - base)
         del buffer[:gone]
         base, seen = base + gone, seen - gone
     if broken:
         raise Break
     if first is not None and (cut or buffer):
-        blank = re.search(rb"(?:\r?\n|\r(?!\n))(\r?\n|\r(?!\n))\Z", buffer[-4:])
+        blank = _BLANK.search(buffer[-4:])
         yield first, mail(len(buffer) - len(blank[1]) if blank else len(buffer))

@@ -69,9 +69,7 @@ def mapping(schema: pa.Schema, roles: Roles, path: str) -> Mapping:
     pairs: list[tuple[str, str]] = []
 
     def missing(option: str, name: str) -> UsageError:
-        return UsageError(
-            f"{shown(path)}: there is no column {name}; name the column with --{option} NAME. Columns {nearest(name, paths)}"
-        )
+        return UsageError(f"{shown(path)}: there is no column {name}; name the column with --{option} NAME. Columns {nearest(name, paths)}")
 
     for number, name in enumerate(roles.text):
         leaf = leaf_of(name, schema)
@@ -79,9 +77,7 @@ def mapping(schema: pa.Schema, roles: Roles, path: str) -> Mapping:
         if leaf is None or kind is None:
             raise missing("text-column", name)
         if not (cells.is_text(kind) or pa.types.is_null(kind) or (is_binary(kind) and not leaf.steps)):
-            raise UsageError(
-                f"{shown(path)}: column {name} is {kind}; --text-column takes a column of strings, or of mails as bytes."
-            )
+            raise UsageError(f"{shown(path)}: column {name} is {kind}; --text-column takes a column of strings, or of mails as bytes.")
         if number == 0:
             pairs.append((leaf.column, leaf.column if leaf.steps else "text"))
     main = pairs[0][1]

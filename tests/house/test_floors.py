@@ -14,11 +14,12 @@ PACKAGES = ("sanitize", "train", "eval")
 # from the ground up; a folder stands for all its files. DESIGN's floors, with the rooms that grew since set between them.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented"),
-    ("keyed", "cells", "spans"),
+    ("keyed", "cells", "spans", "render"),
     ("kinds", "plans", "part", "headers", "shards", "queries", "vault", "ledger"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock"),
     ("corpus", "index", "verify", "report", "publish", "counts"),
     ("plan", "samples"),
+    ("manifest",),
     ("run", "stream"),
     ("explain",),
     ("__init__",),
@@ -151,18 +152,14 @@ def test_learning_knocks_at_the_door(path: Path) -> None:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
             said = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-            assert own not in {module.split(".")[0] for module in said}, (
-                f"{name(path)}:{node.lineno}: own imports are relative here"
-            )
+            assert own not in {module.split(".")[0] for module in said}, f"{name(path)}:{node.lineno}: own imports are relative here"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_a_file_is_read_in_one_sitting(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= 600, f"{name(path)} has {lines} lines; split it where a second thought begins"
-    assert path.stem not in {"utils", "util", "helpers", "common", "misc"}, (
-        f"{name(path)}: name the file after what comes out of it"
-    )
+    assert path.stem not in {"utils", "util", "helpers", "common", "misc"}, f"{name(path)}: name the file after what comes out of it"
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.read_bytes().strip()], ids=name)

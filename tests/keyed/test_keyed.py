@@ -80,9 +80,7 @@ def test_siphash_of_any_string_type(kind: pa.DataType) -> None:
 def test_siphash_over_more_than_one_block() -> None:
     words = [str(number).encode() for number in range(40_000)]
     hashed = siphash(binary(words), SUBKEY)
-    assert [int(hashed[at]) for at in (0, 16_383, 16_384, 39_999)] == [
-        slow(words[at], SUBKEY) for at in (0, 16_383, 16_384, 39_999)
-    ]
+    assert [int(hashed[at]) for at in (0, 16_383, 16_384, 39_999)] == [slow(words[at], SUBKEY) for at in (0, 16_383, 16_384, 39_999)]
 
 
 def test_siphash_refuses_nulls() -> None:

@@ -249,11 +249,7 @@ def shape(name: str, value: str) -> str:
         return re.sub("[0-9A-Fa-f]", "h", value)
     if name == "EMAIL_ADDRESS":
         local, host = value.rsplit("@", 1)
-        return (
-            re.sub("[A-Za-z0-9]", "", re.sub("^([^A-Za-z0-9]*[A-Za-z0-9]*[^A-Za-z0-9]*).*", r"\1", local))
-            + "@"
-            + "." * ("." in host)
-        )
+        return re.sub("[A-Za-z0-9]", "", re.sub("^([^A-Za-z0-9]*[A-Za-z0-9]*[^A-Za-z0-9]*).*", r"\1", local)) + "@" + "." * ("." in host)
     return re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "0", value)))
 
 

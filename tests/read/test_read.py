@@ -57,16 +57,17 @@ def staged(found: Survey, out: Path, limit: int = LIMIT) -> tuple[list[dict[str,
     return rows, aside
 
 
-def read(path: Path, roles: Roles = Roles(), limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
+TEXT = Roles()
+
+
+def read(path: Path, roles: Roles = TEXT, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
     return staged(survey([path], roles), path.parent / "staged", limit)
 
 
-# --- formats --------------------------------------------------------------------------------------------------------------------------
+# --- formats ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["a.jsonl", "a.ndjson", "a.jsonl.gz", "a.jsonl.zst", "a.json", "a.txt.gz", "a.parquet", "a.pq", "noname"]
-)
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.jsonl.gz", "a.jsonl.zst", "a.json", "a.txt.gz", "a.parquet", "a.pq", "noname"])
 def test_the_same_rows_in_every_container(tmp_path: Path, name: str) -> None:
     rows = [
         {"doc_id": "x", "user_id": 7, "text": "Ünn\0 😀", "tags": ["a"]},
@@ -142,7 +143,7 @@ def test_staged_files_carry_nothing_but_the_data(tmp_path: Path) -> None:
     assert max(meta.row_group(number).num_rows for number in range(meta.num_row_groups)) <= 16
 
 
-# --- columns --------------------------------------------------------------------------------------------------------------------------
+# --- columns ----------------------------------------------------------------------------------------------------------------------
 
 CHATS = [
     {"messages": [{"role": "user", "content": "I am Ann"}, {"role": "bot", "content": "Hi"}], "text": "t"},
@@ -235,9 +236,7 @@ def test_columns_of_several_inputs_are_united(tmp_path: Path) -> None:
 
 def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> None:
     one = write(tmp_path / "1.jsonl", lines([{"text": "a", "n": 1, "m": 1, "o": {}, "e": [], "z": None, "s": {"k": 1}}]))
-    two = write(
-        tmp_path / "2.jsonl", lines([{"text": "b", "n": 2.5, "m": [True, "ä\n"], "o": {"p": 1}, "e": ["t"], "s": {"l": "v"}}])
-    )
+    two = write(tmp_path / "2.jsonl", lines([{"text": "b", "n": 2.5, "m": [True, "ä\n"], "o": {"p": 1}, "e": ["t"], "s": {"l": "v"}}]))
     rows, aside = staged(survey([one, two], Roles()), tmp_path / "out")
     assert not aside
     assert rows[0] == dict.fromkeys(("doc_id", "user_id", "z")) | {
@@ -246,7 +245,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
     assert (rows[1]["n"], rows[1]["m"], rows[1]["e"], rows[1]["s"]) == (2.5, '[true, "ä\\n"]', ["t"], {"k": None, "l": "v"})
 
 
-# --- refusals -------------------------------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -281,9 +280,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
         ("a.jsonl", lines([{"messages": []}]), Roles(text=("messages[].content",)), UsageError, "messages[].content"),
     ],
 )
-def test_named_files_are_refused(
-    tmp_path: Path, name: str, content: bytes, roles: Roles, error: type[Exception], said: str
-) -> None:
+def test_named_files_are_refused(tmp_path: Path, name: str, content: bytes, roles: Roles, error: type[Exception], said: str) -> None:
     path = write(tmp_path / name, content)
     with pytest.raises(error) as caught:
         survey([path], roles)
@@ -312,7 +309,7 @@ def test_refusals_of_places_and_conflicts(tmp_path: Path) -> None:
         survey([chats, mbox], Roles(text=("messages[].content",)))
 
 
-# --- folders --------------------------------------------------------------------------------------------------------------------------
+# --- folders ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_corpus_order_is_bytewise_by_path_and_names_are_no_patterns(tmp_path: Path) -> None:
@@ -366,8 +363,7 @@ def test_what_counts_in_a_folder(tmp_path: Path) -> None:
     rows, aside = staged(found, tmp_path / "out")
     texts = ["sent", "Call Ann", None, None, None, "P", "f", "g", None, None, None, "Call Ann", None, None, None, None]
     assert [
-        row["text"] and (row["text"] if "Subject" not in row["text"] else row["text"].split("Subject: ")[1].split("\n")[0])
-        for row in rows
+        row["text"] and (row["text"] if "Subject" not in row["text"] else row["text"].split("Subject: ")[1].split("\n")[0]) for row in rows
     ] == texts
     assert [(name, place, reason) for _, name, place, reason in aside] == [
         ("b.bin", "file", "unknown_format"),
@@ -394,7 +390,7 @@ def test_many_small_files_go_together(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [len(unit.files) for unit in survey([tmp_path / "in"], Roles()).units] == [10, 10, 5]
 
 
-# --- what is set aside ----------------------------------------------------------------------------------------------------------------
+# --- what is set aside ------------------------------------------------------------------------------------------------------------
 
 
 def test_bad_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,7 +497,7 @@ def test_damaged_parquet_never_gives_fewer_rows(tmp_path: Path) -> None:
     assert len(staged(found, tmp_path / "out")[1]) == 200
 
 
-# --- real corpora ---------------------------------------------------------------------------------------------------------------------
+# --- real corpora -----------------------------------------------------------------------------------------------------------------
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are not beside this repository")

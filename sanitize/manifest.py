@@ -1,0 +1,116 @@
+"""What a run says of itself: the summary (`run --json`) and the manifest that is published. Counts and hashes; never a value, a key or
+the name of an input file, which may be a person's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanitize import verify
+from sanitize.plan import Plan
+from sanitize.publish import shard_name
+
+
+def kinds_found(plan: Plan, value_counts: Path, skipped: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Occurrences, distinct values and refused candidates of the plan's kinds, by kind; what happened to them is still to be filled in."""
+    counted = pl.DataFrame(pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None))
+    rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
+    found: dict[str, dict[str, Any]] = {
+        kind: {"occurrences": times, "values": values, "kept": 0, "replaced": 0, "left": 0, "skipped": {}} for kind, times, values in rows
+    }
+    for path in skipped:
+        for row in pq.read_table(path, partitioning=None).to_pylist():
+            if row["kind"] in found:
+                reasons = found[row["kind"]]["skipped"]
+                reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["candidates"]
+    return {kind: entry for kind, entry in found.items() if kind in plan.find.kinds}
+
+
+def summary_of(
+    plan: Plan,
+    plan_hash: str,
+    *,
+    documents: int,
+    quarantine: pa.Table,
+    kinds: dict[str, dict[str, Any]],
+    applied: Sequence[Mapping[str, Any]],
+    verified: Mapping[str, Any],
+    policies: Mapping[str, str],
+    public_key: bool,
+) -> dict[str, Any]:
+    """The part of the summary that follows from input, plan and key alone; it stands in the manifest too."""
+    for kind, entry in kinds.items():
+        if kind in plan.edited:
+            # counted again where they were edited: what the sweep added is among them
+            for what in ("occurrences", "kept"):
+                entry[what] = sum(result["by_kind"].get(kind, {}).get(what, 0) for result in applied)
+        entry["replaced" if kind in plan.edited else "left"] = entry["occurrences"] - entry["kept"]
+    rows = sum(result["rows"] for result in applied)
+    checked = verified["mode"] != "off"
+    return {
+        "documents_in": documents,
+        "documents_out": rows,
+        "documents_dropped": documents - rows - quarantine.num_rows,
+        "quarantined": quarantine.num_rows,
+        "quarantine": {entry["values"]: entry["counts"] for entry in quarantine.column("reason").value_counts().to_pylist()},
+        "occurrences": sum(entry["occurrences"] for entry in kinds.values()),
+        "kept_originals": sum(entry["kept"] for entry in kinds.values()),
+        "replaced": sum(entry["replaced"] for entry in kinds.values()),
+        "by_kind": kinds,
+        "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
+        "verify": {**verified, "forms": list(verify.FORMS) if checked else [], "files": len(applied) + 3},
+        "publishable": plan.publishable and checked,
+        "plan_name": plan.name,
+        "plan_hash": plan_hash,
+        "key": "seed" if public_key else "secret",
+        "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
+    }
+
+
+def manifest_of(
+    summary: Mapping[str, Any],
+    plan: Plan,
+    files: Sequence[tuple[int, str]],
+    applied: Sequence[Mapping[str, Any]],
+    *,
+    seed: int | None,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256)."""
+    key: dict[str, Any] = {"kind": summary["key"]}
+    if summary["key"] == "seed":
+        key |= {"seed": seed, "note": "reproducible, replacements guessable, no privacy claim"}
+    names = [f"data/{shard_name(no, len(applied))}" for no in range(len(applied))]
+    return {
+        "format": 1,
+        "tool": {"name": "corpus-sanitize", **versions()},
+        "plan": plan.resolved(),
+        "plan_hash": summary["plan_hash"],
+        "key": key,
+        "publishable": summary["publishable"],
+        "inputs": [{"no": no, "bytes": size, "sha256": known} for no, (size, known) in enumerate(files)],
+        "shards": [
+            {"path": path, **{name: one[name] for name in ("rows", "bytes", "sha256")}} for path, one in zip(names, applied, strict=True)
+        ],
+        "columns": summary["columns"],
+        "settings": dict(settings),
+        "summary": dict(summary),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions that decide what comes out."""
+    names = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy", "phonenumbers", "faker")
+    found = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found

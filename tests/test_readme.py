@@ -1,0 +1,305 @@
+"""The README keeps its word: its commands run, its tables and its demo output are those of the program, its numbers those measured.
+
+What is generated in README.md and docs/ is written by `python tests/test_readme.py`; the tests only compare.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize.cli
+from sanitize import tables
+from sanitize.demo import demo, mails, write_mbox
+from sanitize.kinds.kind import kinds
+from sanitize.plan import load_plan, plan_names
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+SHELL = [line.removeprefix("$ ") for language, text in BLOCKS if language in ("bash", "console") for line in text.splitlines()]
+COMMANDS = [line for line in SHELL if line.startswith("sanitize ")]
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md")
+UPDATE = "run `python tests/test_readme.py`"
+
+
+# ---- what is generated ----
+
+
+def does(plan: str, kind: str) -> str:
+    """What a plan does with a kind, in a few words."""
+    chosen = load_plan(plan)
+    if kind in chosen.leave:
+        return "left"
+    number = chosen.edited.get(kind)
+    if number is None:
+        return "not looked for"
+    settings = chosen.editors[number].model_dump()
+    if settings["use"] == "redact":
+        return f"`[{kind}]`"
+    if settings["use"] == "rmft":
+        stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
+        return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
+    return str(settings["use"])
+
+
+def plans_block() -> list[str]:
+    """The README's table of plans: kinds with the same treatment stand together."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    names = sorted(plan_names(), key=lambda name: (name != "rmft", name))
+    for kind in kinds():
+        alike.setdefault(tuple(re.sub(r"`\[\w+\]`", "its label", does(name, kind)) for name in names), []).append(kind)
+    rows = [[", ".join(group), *ways] for ways, group in alike.items()]
+    abouts = [f"- `{name}`: {load_plan(name).about}" for name in names]
+    return [*abouts, "", *markdown(["", *(f"`{name}`" for name in names)], rows)]
+
+
+def kinds_page() -> str:
+    names = sorted(plan_names(), key=lambda name: (name != "rmft", name))
+    rows = [[f"`{kind.name}`", kind.about, *(does(name, kind.name) for name in names)] for kind in kinds().values()]
+    return "\n".join(
+        [
+            "# Kinds, and what the shipped plans do with them",
+            "",
+            "A *variant* keeps one randomly chosen part of the value; a *fake* keeps only its shape. *Left* means: found, counted, not touched.",
+            "A kind is one file in `sanitize/kinds/`; its docstring says what counts as one, and what does not.",
+            "",
+            *markdown(["kind", "what it is", *(f"`{name}`" for name in names)], rows),
+            "",
+        ]
+    )
+
+
+WHERE = {
+    "occurrences": "tables/occurrences",
+    "value_counts": "tables/value_counts",
+    "skipped": "tables/skipped",
+    "values": "vault/values",
+    "quarantine": "quarantine/find",
+    "edits": "runs/*/edits",
+    "labels": "runs/*/vault/labels",
+    "drops": "",
+}
+
+
+def tables_page() -> str:
+    lines = [
+        "# Tables",
+        "",
+        f"Version {tables.VERSION}. Folders of Parquet files below the private folder, one file a task; `sanitize sql` shows each as a view, with texts and",
+        "raw values masked unless you add `--reveal`. Spans are half-open. `documents` is one more view: the input in standard form, by `doc_no`.",
+    ]
+    for table in tables.ALL.values():
+        where = f"`{WHERE[table.name]}/`" if WHERE[table.name] else "no plan makes one yet"
+        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. In {where}." if WHERE[table.name] else f"{table.row[0].upper()}{table.row[1:]}; {where}.", ""]
+        lines += markdown(
+            ["column", "type", "what it is"], [[f"`{field.name}`", spoken(str(field.type)), table.columns[field.name]] for field in table.schema]
+        )
+    return "\n".join([*lines, ""])
+
+
+def spoken(kind: str) -> str:
+    return "string" if "string" in kind else kind
+
+
+def bench_block(result: dict[str, Any]) -> list[str]:
+    """The README's numbers, from `benchmarks/results/main_job.json`."""
+    about, corpora, small = result["machine"], result["corpora"], result["ten_thousand"]
+    rows = [
+        ["text", *(f"{one['corpus']['text_mb']:.0f} MB, {one['occurrences_per_kb']:.1f} occurrences per KB" for one in corpora.values())],
+        ["find + rmft + write", *(f"{one['mb_per_cpu_s']['run_without_verify']:.0f} MB per CPU-second" for one in corpora.values())],
+        ["... of the rate of a plain copy", *(f"{one['run_without_verify_of_floor']:.3f} (aim {one['aim']})" for one in corpora.values())],
+        ["verify, of the cost of find", *(f"{one['verify_of_find']:.2f}" for one in corpora.values())],
+        ["largest process", *(f"{one['peak_rss_mb']:.0f} MB" for one in corpora.values())],
+    ]
+    return [
+        *markdown(["", *corpora], rows),
+        "",
+        f"10,000 mails ({small['text_mb']:.0f} MB) through the whole run: {small['wall_s']:.1f} s. {result['date']}, {about['cpu']},"
+        f" {about['cores']} cores, Python {about['python']}, one worker.",
+    ]
+
+
+def demo_block() -> list[str]:
+    """What `sanitize demo` says, up to where things lie; the time it took is left out."""
+    said: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        demo(Path("demo"), 2_000, said.append)
+    text = re.sub(r"WHAT WAS FOUND \(.*\)", "WHAT WAS FOUND", "\n".join(said)).partition("\nWHERE IT LIES")[0]
+    return ["```text", *(line.rstrip() for line in text.strip().splitlines()), "```"]
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in [head, ["---"] * len(head), *rows]]
+
+
+def block(name: str) -> list[str]:
+    found = re.search(rf"^<!-- {name} -->\n(.*?)^<!-- /{name} -->$", README, re.MULTILINE | re.DOTALL)
+    assert found, f"README.md has no block {name}"
+    return found[1].splitlines()
+
+
+def bench_or_none() -> list[str]:
+    return bench_block(json.loads(RESULTS.read_text())) if RESULTS.exists() else ["Not measured yet."]
+
+
+GENERATED = {"demo": demo_block, "plans": plans_block, "bench": bench_or_none}
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_blocks_are_what_the_program_says(name: str) -> None:
+    assert block(name) == GENERATED[name](), UPDATE
+
+
+def test_pages_are_what_the_program_says() -> None:
+    assert (ROOT / "docs" / "tables.md").read_text("utf-8") == tables_page(), UPDATE
+    assert (ROOT / "docs" / "kinds.md").read_text("utf-8") == kinds_page(), UPDATE
+
+
+def test_numbers_are_rendered_from_the_results() -> None:
+    one = {"corpus": {"text_mb": 500.2}, "occurrences_per_kb": 4.46, "mb_per_cpu_s": {"run_without_verify": 31.6}, "run_without_verify_of_floor": 0.1534}
+    one |= {"aim": 0.15, "verify_of_find": 0.871, "peak_rss_mb": 512.4}
+    machine = {"cpu": "Some CPU", "cores": 2, "python": "3.11.7"}
+    lines = bench_block({"date": "2026-11-20", "machine": machine, "corpora": {"dense": one}, "ten_thousand": {"text_mb": 18.6, "wall_s": 3.04}})
+    assert "| ... of the rate of a plain copy | 0.153 (aim 0.15) |" in lines
+    assert lines[-1].startswith("10,000 mails (19 MB) through the whole run: 3.0 s.")
+
+
+# ---- what is run ----
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder where every command of the README was run in order, and what each said."""
+    folder = tmp_path_factory.mktemp("readme")
+    write_mbox(mails(60, 7), folder / "mails.mbox")
+    said = {}
+    for line in COMMANDS:
+        done = command(shlex.split(line, comments=True)[1:], folder)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        said[line] = done.stdout
+    yield folder, said
+
+
+def command(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
+    python = [sys.executable, *(["-c", words[1]] if words[0] == "-c" else ["-m", "sanitize", *words])]
+    return subprocess.run(python, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+def test_commands_run(ran: tuple[Path, dict[str, str]]) -> None:
+    folder, said = ran
+    assert len(said) >= 12
+    assert all(text.strip() for text in said.values())
+    assert {"clean", "erased", "redacted"} <= {place.name for place in folder.iterdir()}
+
+
+def test_python_blocks_run(ran: tuple[Path, dict[str, str]]) -> None:
+    blocks = [text for language, text in BLOCKS if language == "python"]
+    assert len(blocks) == 2
+    for text in blocks:
+        done = command(["-c", text], ran[0])
+        assert done.returncode == 0, f"{text}\n{done.stderr}"
+
+
+def test_tables_lie_where_the_page_says(ran: tuple[Path, dict[str, str]]) -> None:
+    assert WHERE.keys() == tables.ALL.keys()
+    for name, place in WHERE.items():
+        files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet")) if place else []
+        assert bool(files) == bool(place), name
+        for file in files:
+            assert pq.read_schema(file).names == tables.ALL[name].schema.names
+
+
+def test_the_shell_is_one() -> None:
+    assert "`sanitize sql clean.private` is a shell" in README
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    said = {target for page in PAGES for target in re.findall(r"\bmake (\w+)", code(ROOT / page))}
+    assert {"demo", "test", "bench", "help"} <= said
+    for target in said:
+        assert re.search(rf"^{target}:.*## \S", makefile, re.MULTILINE), f"make {target} is no target with a line of help"
+
+
+def code(page: Path) -> str:
+    """Only what stands in code: a page may make other things too."""
+    return "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`", page.read_text("utf-8"), re.MULTILINE | re.DOTALL))
+
+
+# ---- what is said ----
+
+
+def test_every_verb_is_named() -> None:
+    verbs = [command.name or command.callback.__name__ for command in sanitize.cli.app.registered_commands if command.callback]
+    assert len(verbs) >= 9
+    for verb in verbs:
+        assert f"`{verb}`" in README, verb
+    last = README.rpartition("`sanitize --help` has the verbs (")[2].partition(")")[0]
+    assert sorted(re.findall(r"`(\w+)`", last)) == sorted(verbs)
+
+
+def test_every_option_exists() -> None:
+    known = set(re.findall(r"--[a-z-]+", "".join(help_of(verb) for verb in ("run", "find", "explain", "top", "sql", "verify", "demo", "list"))))
+    ahead = {"--verify"}  # `--verify full` is named as still to come; the option itself is there
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--version"} <= known | ahead
+
+
+def help_of(verb: str) -> str:
+    done = command([verb, "--help"], ROOT)
+    assert done.returncode == 0
+    return done.stdout
+
+
+def test_every_exit_code_is_explained() -> None:
+    from sanitize import errors
+
+    codes = {one.exit_code for name in errors.__all__ if isinstance(one := getattr(errors, name), type)}
+    assert codes | {0} <= {int(code) for code in re.findall(r"^\| (\d+)", README, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_words_stay_honest(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    assert not re.search(r"\bno PII\b|\bPII[- ]free|anonym|complian|guarantees? privacy|100 ?%", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text("utf-8")):
+        assert target.startswith("https://") or (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_files_named_in_contributing_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Decisions")[0]
+    for name in re.findall(r"`(tests/[\w/*]+(?:\.py)?)`", text):
+        assert list(ROOT.glob(name)), name
+
+
+def update() -> None:
+    """Write everything that is generated."""
+    text = README
+    for name, make in GENERATED.items():
+        lines = "\n".join(make())
+        text = re.sub(rf"(?ms)(^<!-- {name} -->\n).*?(^<!-- /{name} -->$)", lambda found, lines=lines: f"{found[1]}{lines}\n{found[2]}", text)
+    (ROOT / "README.md").write_text(text, "utf-8")
+    (ROOT / "docs" / "tables.md").write_text(tables_page(), "utf-8")
+    (ROOT / "docs" / "kinds.md").write_text(kinds_page(), "utf-8")
+
+
+if __name__ == "__main__":
+    update()
