@@ -112,7 +112,7 @@ def demo(folder: Path, count: int, say: Callable[[str], None]) -> dict[str, Any]
     folder.mkdir(parents=True, exist_ok=True)
     mark.write_text("made by `sanitize demo`, which may write over this folder\n", "ascii")
     write_mbox(mails(count, SEED), box)
-    say(f"{count:,} mails by people who do not exist: {box} ({box.stat().st_size / 1e6:.1f} MB)\n")
+    say(f"{count:,} mails by people who do not exist: {box} ({box.stat().st_size // 1000:,} KB)\n")
     say(f"$ sanitize run {box} -o {out} --seed {SEED}\n")
     plan = load_plan("rmft")
     summary = run([box], out, plan, settings=Settings(seed=SEED, replace=True))

@@ -9,6 +9,7 @@ wrote is used again as long as everything it depends on is the same: another pla
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -26,7 +27,7 @@ import pyarrow.parquet as pq
 
 from sanitize import apply, counts, index, queries, report, tables, vault, verify
 from sanitize.cells import Leaf
-from sanitize.corpus import Columns, Staging, documents_of, policies_for, stage_task
+from sanitize.corpus import Columns, Staging, documents_of, leaf_named, policies_for, stage_task
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, QuarantineExceeded, UsageError
 from sanitize.keyed import Key
@@ -121,59 +122,30 @@ class Run:
 
     def find(self) -> dict[str, Any]:
         """Make the index, or use the one that is there; returns its counts."""
-        settings = self.settings
+        before = self._renew()
         with self.stages.measure("read"), disk_trouble(self.work):
-            self.input_hashes = [sha256(Path(path)) for path, _ in self.survey.files]
             staged = self._stage()
             self.documents: Documents = documents_of(self.survey, staged, self.work)
-            excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
-            self.leaves: tuple[Leaf, ...] = tuple(cell_leaves(self.documents.schema, self.documents.main, excluded))
-        size = max(1, min(settings.rows_per_shard, 1 << 19))
-        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)] or [(0, 0)]
-        self.fingerprint = self._fingerprint(
-            "find", self.key.id, index.VERSION, _kinds_hash(), size, settings.max_doc_bytes, [str(leaf) for leaf in self.leaves]
-        )
-        before = read_json(self.work / "index.json")
-        reused = before is not None and before.get("fingerprint") == self.fingerprint
-        if before is not None and not reused:
-            why = (
-                "another key"
-                if before.get("inputs") == self._inputs_hash() and before.get("key_id") != self.key.id
-                else "another input or other columns"
-            )
-            self.notes.append(f"the index in {self.work} was made with {why}; it is made again")
-            for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine/find"):
-                shutil.rmtree(self.work / name, ignore_errors=True)
-        aside = self._staged_aside()
+            aside = self._staged_aside()
+        size = self.settings.rows_per_shard
+        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)]
+        reused = bool(before.get("complete"))
+        self._describe(complete=reused)
         results = self._map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
-        with self.stages.measure("count"), disk_trouble(self.work):
-            self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
-            if not (reused and self.value_counts.exists()):
-                partial = [self.work / "tables" / "partial_counts" / f"{no:05d}.parquet" for no in range(len(self.ranges))]
+        self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
+        if not (reused and self.value_counts.exists()):
+            with self.stages.measure("count"), disk_trouble(self.work):
+                made = vault.private(self.work / "spill") / "value_counts.parquet"
+                counts.value_counts(self.engine, self._files("tables", "partial_counts"), made)
                 self.value_counts.parent.mkdir(parents=True, exist_ok=True)
-                aside = self.work / "spill" / "value_counts.parquet"
-                aside.parent.mkdir(parents=True, exist_ok=True)
-                counts.value_counts(self.engine, partial, aside)
-                aside.rename(self.value_counts)
-        if not reused:
-            write_json(
-                self.work / "index.json",
-                {
-                    "fingerprint": self.fingerprint,
-                    "key_id": self.key.id,
-                    "inputs": self._inputs_hash(),
-                    "documents": self.documents.to_json(),
-                    "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
-                    "policies": self.policies,
-                    "ranges": self.ranges,
-                },
-            )
+                made.rename(self.value_counts)
+        self._describe(complete=True)
+        self.quarantine = self._quarantine()
+        self._limit_quarantine()
         by_kind: dict[str, int] = {}
         for result in results:
             for kind, times in result["by_kind"].items():
                 by_kind[kind] = by_kind.get(kind, 0) + times
-        self.quarantine = self._quarantine()
-        self._limit_quarantine()
         return {
             "documents_in": self.documents.count,
             "quarantined": self.quarantine.num_rows,
@@ -186,6 +158,54 @@ class Run:
             "notes": self.notes,
             "stages": self.stages.found,
         }
+
+    def _renew(self) -> dict[str, Any]:
+        """What WORK says of its index, if it is the one we need; one of another input, key or setting goes, and the user is told."""
+        excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
+        main = leaf_named(self.survey.layout.leaf, self.survey.schema)
+        self.leaves: tuple[Leaf, ...] = tuple(cell_leaves(self.survey.schema, main, excluded))
+        settings = self.settings
+        self.fingerprint = self._fingerprint(
+            "find",
+            self.key.id,
+            index.VERSION,
+            _kinds_hash(),
+            settings.rows_per_shard,
+            settings.max_doc_bytes,
+            [str(leaf) for leaf in self.leaves],
+        )
+        before = read_json(self.work / "index.json") or {}
+        if before and before.get("fingerprint") != self.fingerprint:
+            same_input = before.get("inputs") == self._inputs_hash()
+            why = (
+                "another key" if same_input and before.get("key_id") != self.key.id else "other settings" if same_input else "another input"
+            )
+            self.notes.append(f"the index in {self.work} was made with {why}; it is made again")
+            for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine", *(() if same_input else ("documents", "tasks"))):
+                shutil.rmtree(self.work / name, ignore_errors=True)
+            (self.work / "index.json").unlink()
+            return {}
+        return before
+
+    def _describe(self, *, complete: bool) -> None:
+        """Write down what the index is of; while it is not complete, its tasks are resumed."""
+        write_json(
+            self.work / "index.json",
+            {
+                "fingerprint": self.fingerprint,
+                "complete": complete,
+                "key_id": self.key.id,
+                "inputs": self._inputs_hash(),
+                "documents": self.documents.to_json(),
+                "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
+                "policies": self.policies,
+                "ranges": self.ranges,
+            },
+        )
+
+    def _files(self, *place: str) -> list[Path]:
+        """The files of a table of WORK, one a task."""
+        return [self.work.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
 
     def _stage(self) -> dict[int, dict[str, Any]]:
         """Decode what is not read in place; returns the result of each staged unit."""
@@ -259,8 +279,7 @@ class Run:
         return [row[0] for row in rows]
 
     def _quarantine(self) -> pa.Table:
-        files = [self.work / "quarantine" / "read" / "00000.parquet"]
-        files += [self.work / "quarantine" / "find" / f"{no:05d}.parquet" for no in range(len(self.ranges))]
+        files = [self.work / "quarantine" / "read" / "00000.parquet", *self._files("quarantine", "find")]
         return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
 
     def _limit_quarantine(self) -> None:
@@ -273,7 +292,7 @@ class Run:
             option = "--strict allows none" if self.settings.strict else f"--max-quarantine allows {limit:.0%}"
             raise QuarantineExceeded(
                 f"{found} of {total} records were set aside ({reasons}); {option}. "
-                f"Where they are: sanitize sql {self.work} 'SELECT * FROM quarantine'"
+                f"Where they are: sanitize sql {self.work} --name quarantine_by_reason"
             )
 
     # ---- the plan ----
@@ -303,12 +322,12 @@ class Run:
         with self.stages.measure("count"), disk_trouble(self.work):
             (run / "counts").mkdir(exist_ok=True)
             every = range(len(self.ranges))
-            values = [self.work / "vault" / "values" / f"{no:05d}.parquet" for no in every]
+            values = self._files("vault", "values")
             editors = tuple(plan.editors)
             needs: tuple[Counts, ...] = counts.for_editors(
                 self.engine,
                 editors,
-                occurrences=[self.work / "tables" / "occurrences" / f"{no:05d}.parquet" for no in every],
+                occurrences=self._files("tables", "occurrences"),
                 counted=self.value_counts,
                 values=values,
                 drops=[],
@@ -340,7 +359,7 @@ class Run:
             plan_hash,
             documents=self.documents.count,
             quarantine=self.quarantine,
-            kinds=kinds_found(plan, self.value_counts, sorted((self.work / "tables" / "skipped").glob("*.parquet"))),
+            kinds=kinds_found(plan, self.value_counts, self._files("tables", "skipped")),
             applied=applied,
             verified={"mode": self.settings.verify, "values_checked": values_checked, "swept": swept},
             policies=self.policies,
@@ -497,11 +516,14 @@ class Run:
                 self.settings.progress(stage, number + 1, len(tasks))
         return results
 
+    @functools.cached_property
+    def input_hashes(self) -> list[str]:
+        """The sha256 of every input file, in corpus order."""
+        return [sha256(Path(path)) for path, _ in self.survey.files]
+
     def _inputs_hash(self) -> str:
-        if not hasattr(self, "input_hashes"):
-            self.input_hashes = [sha256(Path(path)) for path, _ in self.survey.files]
-        text = json.dumps([self.input_hashes, [path for path, _ in self.survey.files], str(self.survey.roles)])
-        return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+        """One hash of the inputs' bytes, their order and the roles of their columns; where they lie does not matter."""
+        return hashlib.blake2b(json.dumps([self.input_hashes, str(self.survey.roles)]).encode(), digest_size=16).hexdigest()
 
     def _fingerprint(self, *more: object) -> str:
         return hashlib.blake2b(json.dumps([self._inputs_hash(), tables.VERSION, *more], default=str).encode(), digest_size=16).hexdigest()

@@ -118,7 +118,7 @@ class Flagged:
         if not len(self) or not len(buffers.data):
             return _no_matches()
         size = len(buffers.data)
-        low = np.frombuffer(b"".join([memoryview(buffers.data), bytes(16)]).lower(), np.uint8)
+        low = np.frombuffer(b"".join([buffers.data.data, bytes(16)]).lower(), np.uint8)
         windows: U64 = np.ndarray((size + 9,), "<u8", low, strides=(1,))
         found = []
         if self._around:

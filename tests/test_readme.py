@@ -74,8 +74,8 @@ def kinds_page() -> str:
         [
             "# Kinds, and what the shipped plans do with them",
             "",
-            "A *variant* keeps one randomly chosen part of the value; a *fake* keeps only its shape. *Left* means: found, counted, not touched.",
-            "A kind is one file in `sanitize/kinds/`; its docstring says what counts as one, and what does not.",
+            "A *variant* keeps one randomly chosen part of the value; a *fake* keeps only its shape. *Left* means: found, counted, not",
+            "touched. A kind is one file in `sanitize/kinds/`; its docstring says what counts as one, and what does not.",
             "",
             *markdown(["kind", "what it is", *(f"`{name}`" for name in names)], rows),
             "",
@@ -99,14 +99,16 @@ def tables_page() -> str:
     lines = [
         "# Tables",
         "",
-        f"Version {tables.VERSION}. Folders of Parquet files below the private folder, one file a task; `sanitize sql` shows each as a view, with texts and",
-        "raw values masked unless you add `--reveal`. Spans are half-open. `documents` is one more view: the input in standard form, by `doc_no`.",
+        f"Version {tables.VERSION}. Folders of Parquet files below the private folder, one file a task; `sanitize sql` shows each as a",
+        "view, with texts and raw values masked unless you add `--reveal`. Spans are half-open. `documents` is one more view: the input",
+        "in standard form, by `doc_no`.",
     ]
     for table in tables.ALL.values():
-        where = f"`{WHERE[table.name]}/`" if WHERE[table.name] else "no plan makes one yet"
-        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. In {where}." if WHERE[table.name] else f"{table.row[0].upper()}{table.row[1:]}; {where}.", ""]
+        where = f"`{WHERE[table.name]}/`" if WHERE[table.name] else "no folder yet: no plan drops documents"
+        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. In {where}.", ""]
         lines += markdown(
-            ["column", "type", "what it is"], [[f"`{field.name}`", spoken(str(field.type)), table.columns[field.name]] for field in table.schema]
+            ["column", "type", "what it is"],
+            [[f"`{field.name}`", spoken(str(field.type)), table.columns[field.name]] for field in table.schema],
         )
     return "\n".join([*lines, ""])
 
@@ -129,7 +131,7 @@ def bench_block(result: dict[str, Any]) -> list[str]:
         *markdown(["", *corpora], rows),
         "",
         f"10,000 mails ({small['text_mb']:.0f} MB) through the whole run: {small['wall_s']:.1f} s. {result['date']}, {about['cpu']},"
-        f" {about['cores']} cores, Python {about['python']}, one worker.",
+        f" {about['cores']} cores, Python {about['python']}; the table with one worker and one thread, medians of {result['repeat']}.",
     ]
 
 
@@ -170,10 +172,23 @@ def test_pages_are_what_the_program_says() -> None:
 
 
 def test_numbers_are_rendered_from_the_results() -> None:
-    one = {"corpus": {"text_mb": 500.2}, "occurrences_per_kb": 4.46, "mb_per_cpu_s": {"run_without_verify": 31.6}, "run_without_verify_of_floor": 0.1534}
+    one = {
+        "corpus": {"text_mb": 500.2},
+        "occurrences_per_kb": 4.46,
+        "mb_per_cpu_s": {"run_without_verify": 31.6},
+        "run_without_verify_of_floor": 0.1534,
+    }
     one |= {"aim": 0.15, "verify_of_find": 0.871, "peak_rss_mb": 512.4}
     machine = {"cpu": "Some CPU", "cores": 2, "python": "3.11.7"}
-    lines = bench_block({"date": "2026-11-20", "machine": machine, "corpora": {"dense": one}, "ten_thousand": {"text_mb": 18.6, "wall_s": 3.04}})
+    lines = bench_block(
+        {
+            "date": "2026-11-20",
+            "repeat": 3,
+            "machine": machine,
+            "corpora": {"dense": one},
+            "ten_thousand": {"text_mb": 18.6, "wall_s": 3.04},
+        }
+    )
     assert "| ... of the rate of a plain copy | 0.153 (aim 0.15) |" in lines
     assert lines[-1].startswith("10,000 mails (19 MB) through the whole run: 3.0 s.")
 
@@ -254,7 +269,9 @@ def test_every_verb_is_named() -> None:
 
 
 def test_every_option_exists() -> None:
-    known = set(re.findall(r"--[a-z-]+", "".join(help_of(verb) for verb in ("run", "find", "explain", "top", "sql", "verify", "demo", "list"))))
+    known = set(
+        re.findall(r"--[a-z-]+", "".join(help_of(verb) for verb in ("run", "find", "explain", "top", "sql", "verify", "demo", "list")))
+    )
     ahead = {"--verify"}  # `--verify full` is named as still to come; the option itself is there
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--version"} <= known | ahead
 
@@ -295,7 +312,9 @@ def update() -> None:
     text = README
     for name, make in GENERATED.items():
         lines = "\n".join(make())
-        text = re.sub(rf"(?ms)(^<!-- {name} -->\n).*?(^<!-- /{name} -->$)", lambda found, lines=lines: f"{found[1]}{lines}\n{found[2]}", text)
+        text = re.sub(
+            rf"(?ms)(^<!-- {name} -->\n).*?(^<!-- /{name} -->$)", lambda found, lines=lines: f"{found[1]}{lines}\n{found[2]}", text
+        )
     (ROOT / "README.md").write_text(text, "utf-8")
     (ROOT / "docs" / "tables.md").write_text(tables_page(), "utf-8")
     (ROOT / "docs" / "kinds.md").write_text(kinds_page(), "utf-8")

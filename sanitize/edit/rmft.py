@@ -125,7 +125,7 @@ class Rmft(Editor):
                 break
         else:
             raise ResourceError(
-                f"{one.name}: {len(pending)} stand-ins that are new in their document could not be drawn; set reserved = false, or use redact"
+                f"{one.name}: {len(pending)} stand-ins, new in their document, could not be drawn; set reserved = false, or use redact"
             )
         return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
 
