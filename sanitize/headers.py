@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
+
+from sanitize.spans import Buffers, cut
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
@@ -49,32 +50,31 @@ class Sections:
         return known[self.index]
 
 
-def sections(texts: pl.Series, data: npt.NDArray[np.uint8], offsets: I64, text_no: I64, starts: I64) -> Sections:
-    """The section of every span of a column of texts.
-
-    `data` and `offsets` are the column's Arrow buffers, `text_no` is the text of each span and `starts` its first byte in `data`.
-    """
+def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
+    """The section of every span of a column of texts; `starts` is each span's first byte in the column, ascending."""
     if not len(starts):
         return Sections(np.empty(0, np.int32), [BODY])
-    mail = texts.str.contains(_BLOCK).fill_null(False).to_numpy()
-    if not mail.any():
+    texts = pl.Series(buffers.column())
+    mail = np.flatnonzero(texts.str.contains(_BLOCK).to_numpy())
+    if not len(mail):
         return Sections(np.full(len(starts), -1, np.int32), [BODY])
-    # the header block of a mail ends where two line feeds meet for the first time
-    feeds = np.flatnonzero(data == 10)
-    meet = feeds[:-1][np.diff(feeds) == 1]
-    which = np.searchsorted(meet, offsets[:-1])
-    ends = offsets[1:].copy()
-    there = which < len(meet)
-    ends[there] = np.minimum(ends[there], meet[which[there]])
-    in_mail = mail[text_no]
+    # the header blocks alone, each up to where two line feeds meet for the first time
+    low = buffers.offsets[mail]
+    meet = texts.gather(mail).str.find("\n\n", literal=True)
+    high = np.where(meet.is_null().to_numpy(), buffers.offsets[mail + 1], low + meet.fill_null(0).to_numpy().astype(np.int64))
+    place = np.minimum(np.searchsorted(mail, text_no), len(mail) - 1)
+    in_mail = mail[place] == text_no
     index = np.where(in_mail, np.int32(0), np.int32(-1))
-    inside = np.flatnonzero(in_mail & (starts < ends[text_no]))
+    inside = np.flatnonzero(in_mail & (starts < high[place]))
     if not len(inside):
         return Sections(index, [BODY])
+    blocks = Buffers.of(cut(buffers, low, high))
+    data, block = blocks.data, place[inside]
+    top = blocks.offsets[block]
     # the line of each span, and from there up while the line is folded
-    line = np.searchsorted(feeds, starts[inside])
-    top = offsets[text_no[inside]]
+    feeds = np.flatnonzero(data == 10)
     after = np.concatenate([[0], feeds + 1])  # after[n] is where line n begins
+    line = np.searchsorted(feeds, starts[inside] - low[block] + top)
     begin = np.maximum(after[line], top)
     while True:
         folded = ((data[begin] == 32) | (data[begin] == 9)) & (begin > top)
@@ -83,15 +83,13 @@ def sections(texts: pl.Series, data: npt.NDArray[np.uint8], offsets: I64, text_n
         line = line - folded
         begin = np.maximum(after[line], top)
     # the field's name, from the line's first byte to its colon; a line that is no field has the name `header`
-    lines, back = np.unique(begin, return_inverse=True)
-    colons = np.flatnonzero(data == 58)
-    at = np.searchsorted(colons, lines)
-    stops = np.where(at < len(colons), colons[np.minimum(at, len(colons) - 1)] if len(colons) else lines, lines)
-    ending = np.concatenate([feeds, [len(data)]])[np.searchsorted(feeds, lines)]
+    new = np.append(True, np.diff(begin) != 0)
+    lines, back = begin[new], np.cumsum(new) - 1
+    colons = np.append(np.flatnonzero(data == 58), len(data))
+    stops = colons[np.searchsorted(colons, lines)]
+    ending = np.append(feeds, len(data))[np.searchsorted(feeds, lines)]
     stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
-    cuts = np.column_stack([lines, stops]).ravel()
-    pieces = pa.LargeStringArray.from_buffers(len(cuts) - 1, pa.py_buffer(cuts.astype(np.int64)), pa.py_buffer(data))
-    fields = pl.Series(pieces.take(pa.array(np.arange(0, len(cuts), 2)))).str.to_lowercase()
+    fields = pl.Series(cut(blocks, lines, stops)).str.to_lowercase()
     fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-~]+\z")).then(fields).otherwise(pl.lit("header"))).to_series()
     named = fields.to_arrow().dictionary_encode()
     index[inside] = 1 + np.asarray(named.indices, np.int32)[back]

@@ -193,17 +193,9 @@ class _Rows:
         """The batch's spellings, for the vault."""
         frames = []
         for found, _, _ in self.parts:
-            one = found.distinct
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "value_id": one.value_id,
-                        "kind": one.kind,
-                        "value": pl.Series(one.value),
-                        "normalised": pl.Series(one.normalised),
-                    }
-                )
-            )
+            one, used = found.distinct, np.unique(found.which)
+            value, normalised = (pl.Series(column.take(pa.array(used))) for column in (one.value, one.normalised))
+            frames.append(pl.DataFrame({"value_id": one.value_id[used], "kind": one.kind[used], "value": value, "normalised": normalised}))
         return pl.concat(frames)
 
 

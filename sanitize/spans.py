@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,11 @@ class Buffers:
         size = int(cut[-1] - cut[0])
         return cls(np.frombuffer(data, np.uint8, size, int(cut[0])) if size else np.empty(0, np.uint8), cut - cut[0])
 
+    @cached_property
+    def continuing(self) -> I64:
+        """The places of all bytes that continue a character: none in ASCII."""
+        return np.flatnonzero(self.data.view(np.int8) < -64)
+
     @property
     def lengths(self) -> I64:
         """The bytes of each text."""
@@ -42,10 +48,12 @@ def matches(buffers: Buffers, pattern: str) -> tuple[I64, I64]:
     """First and last + 1 byte (in `buffers.data`) of every leftmost match, ascending, never across two texts."""
     texts = pl.Series(buffers.column())
     marked = Buffers.of(_arrow(texts.str.replace_all(pattern, "\x01$0\x02")))
-    opens, closes = np.flatnonzero(marked.data == _OPEN), np.flatnonzero(marked.data == _CLOSE)
-    if len(opens) + len(closes) != len(marked.data) - len(buffers.data):
-        # the texts hold sentinel bytes of their own: scan a copy without them, of the same length
-        table = bytes(0 if byte in (_OPEN, _CLOSE) else byte for byte in range(256))
+    marks = np.flatnonzero(marked.data <= _CLOSE)
+    opens, closes = marks[::2], marks[1::2]
+    paired = len(opens) == len(closes) and (marked.data[opens] == _OPEN).all() and (marked.data[closes] == _CLOSE).all()
+    if not paired or len(marks) != len(marked.data) - len(buffers.data):
+        # the texts hold control bytes of their own: scan a copy without them, of the same length
+        table = bytes(127 if byte <= _CLOSE else byte for byte in range(256))
         clean = np.frombuffer(buffers.data.tobytes().translate(table), np.uint8)
         return matches(Buffers(clean, buffers.offsets), pattern)
     order = 2 * np.arange(len(opens))
@@ -91,11 +99,10 @@ def splice(buffers: Buffers, starts: I64, stops: I64, replacements: pa.LargeStri
 def code_points(buffers: Buffers, text_no: I64, places: I64) -> I64:
     """How many code points of its text stand before each byte place; `places` are byte positions in `buffers.data`."""
     within = places - buffers.offsets[text_no]
-    continuing = np.flatnonzero((buffers.data & 0xC0) == 0x80)
-    if not len(continuing):
+    if not len(buffers.continuing):
         return within
-    before = np.searchsorted(continuing, buffers.offsets)
-    return within - (np.searchsorted(continuing, places) - before[text_no])
+    before = np.searchsorted(buffers.continuing, buffers.offsets)
+    return within - (np.searchsorted(buffers.continuing, places) - before[text_no])
 
 
 def _arrow(series: pl.Series) -> pa.LargeStringArray:

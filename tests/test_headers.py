@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -68,9 +67,7 @@ def look(texts: list[str], before: int = 0) -> list[list[str | None]]:
     array = pa.array(["From: Zoe\n\n"] * before + plain, pa.large_string()).slice(before)
     buffers = Buffers.of(array)
     table = np.array(places, np.int64).reshape(-1, 2)
-    found = sections(
-        pl.Series(buffers.column()), buffers.data, buffers.offsets, table[:, 0], buffers.offsets[table[:, 0]] + table[:, 1]
-    )
+    found = sections(buffers, table[:, 0], buffers.offsets[table[:, 0]] + table[:, 1])
     out: list[list[str | None]] = [[] for _ in texts]
     for (no, _), index in zip(places, found.index.tolist(), strict=True):
         out[no].append(None if index < 0 else found.names[index])
@@ -99,7 +96,7 @@ def test_id_fields_are_known() -> None:
     pieces = text.split("^")
     at = np.cumsum([len(piece) for piece in pieces[:-1]])
     buffers = Buffers.of(pa.array(["".join(pieces)], pa.large_string()))
-    found = sections(pl.Series(buffers.column()), buffers.data, buffers.offsets, np.zeros(len(at), np.int64), at)
+    found = sections(buffers, np.zeros(len(at), np.int64), at)
     assert found.is_id_field.tolist() == [True, True, False, True, True, False, False]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import decimal
 import functools
 import itertools
 import shutil
@@ -620,7 +621,7 @@ ODD = {
     "time64": pa.array([1, None, 2], pa.time64("us")),
     "timestamp_ms": pa.array([1, None, 2], pa.timestamp("ms")),
     "timestamp_utc": pa.array([1, None, 2], pa.timestamp("us", "UTC")),
-    "decimal128": pa.array([None, None, 1]).cast(pa.decimal128(9, 2)),
+    "decimal128": pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("-3.00")], pa.decimal128(9, 2)),
     "list_int64": pa.array([[1, None], None, []], pa.list_(pa.int64())),
     "struct": pa.array([{"a": 1, "b": None}, None, {"a": None, "b": 2.5}], pa.struct([("a", pa.int64()), ("b", pa.float64())])),
     "timestamp_zone": pa.array([1, None, 2], pa.timestamp("us", "Europe/Berlin")),

@@ -75,7 +75,7 @@ class Patterns:
         buffers = Buffers.of(texts)
         starts, stops = matches(buffers, self._outer)
         text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-        where = sections(pl.Series(buffers.column()), buffers.data, buffers.offsets, text_no, starts)
+        where = sections(buffers, text_no, starts)
         spans = self._settle(buffers, text_no, starts, stops, where.is_id_field)
         spans = self._look_inside(buffers, spans)
         order = np.arange(len(spans.text_no)) if spans.sorted else np.lexsort((-spans.stops, spans.starts))
@@ -94,8 +94,11 @@ class Patterns:
             skipped=spans.skipped,
         )
 
-    def _settle(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, id_field: npt.NDArray[np.bool_]) -> _Spans:
-        """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, id_field)."""
+    def _settle(
+        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, id_field: npt.NDArray[np.bool_], weight: I64 | None = None
+    ) -> _Spans:
+        """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, id_field). `weight` is how often each
+        candidate counts among the refused."""
         bracketed = np.zeros(len(starts), np.bool_)
         if len(starts):
             bracketed = (buffers.data[starts] == _LESS) & (buffers.data[stops - 1] == _MORE)
@@ -115,28 +118,27 @@ class Patterns:
         skipped: dict[tuple[int, str], int] = {}
         row = place[variant]
         if reasons:
-            times = np.bincount(row, minlength=len(used))
+            times = np.bincount(row, weight, minlength=len(used))
             for where, rows in reasons.items():
                 skipped[where] = int(times[rows].sum())
         to_distinct = np.full(len(used), -1, np.int64)
         to_distinct[good] = np.arange(len(good))
         which = to_distinct[row]
         keep = np.flatnonzero(which >= 0)
-        keep, glued = self._bounded(buffers, text_no, starts, stops, distinct.kind[which[keep]], keep)
-        skipped |= {(number, "boundary"): times for number, times in glued.items()}
+        glued = self._glued(buffers, text_no[keep], starts[keep], stops[keep], distinct.kind[which[keep]])
+        if glued.any():
+            times = np.bincount(distinct.kind[which[keep[glued]]], None if weight is None else weight[keep[glued]])
+            skipped |= {(number, "boundary"): int(times[number]) for number in np.flatnonzero(times).tolist()}
+            keep = keep[~glued]
         return _Spans(text_no[keep], starts[keep], stops[keep], which[keep], keep, distinct, skipped, True)
 
-    def _bounded(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32, rows: I64) -> tuple[I64, dict[int, int]]:
-        """The rows whose value may stand where it stands, by its kind's boundary rule, and how many of each kind may not."""
-        data, offsets = buffers.data, buffers.offsets
-        first, last, text = starts[rows], stops[rows] - 1, text_no[rows]
-        before = (first > offsets[text]) & self._word[data[first]] & self._before[kind, data[np.maximum(first - 1, 0)]]
-        after = (last + 1 < offsets[text + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(last + 1, len(data) - 1)]]
-        glued = before | after
-        if not glued.any():
-            return rows, {}
-        counts = np.bincount(kind[glued])
-        return rows[~glued], {int(number): int(counts[number]) for number in np.flatnonzero(counts)}
+    def _glued(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32) -> npt.NDArray[np.bool_]:
+        """True where a value may not stand, by its kind's boundary rule."""
+        data, offsets, last = buffers.data, buffers.offsets, stops - 1
+        before = (starts > offsets[text_no]) & self._word[data[starts]] & self._before[kind, data[np.maximum(starts - 1, 0)]]
+        after = (stops < offsets[text_no + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(stops, len(data) - 1)]]
+        glued: npt.NDArray[np.bool_] = before | after
+        return glued
 
     def _kinds_of(self, frame: pl.DataFrame) -> tuple[I64, dict[tuple[int, str], I64]]:
         """The kind of every candidate (-1 where none), and the rows that a kind took and its check refused, by (kind, reason)."""
@@ -188,7 +190,8 @@ class Patterns:
         if not len(starts):
             return spans
         holder = np.searchsorted(inside.offsets, starts, side="right") - 1
-        inner = self._settle(inside, holder, starts, stops, np.zeros(len(starts), np.bool_))
+        times = np.bincount(spans.which, minlength=len(spans.distinct.kind))[outer[holder]]
+        inner = self._settle(inside, holder, starts, stops, np.zeros(len(starts), np.bool_), times)
         if not len(inner.text_no):
             return replace(spans, skipped=_sum(spans.skipped, inner.skipped))
         # every occurrence of a holding value holds the same spans
