@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -101,7 +102,19 @@ def spans(found: Matches, text_no: int, forms: Sequence[tuple[bytes, str]]) -> s
 
 LETTERS = "ab12.@-_ B"
 ODD = "\u00e9\u00c9\u2126\u212a\uff11\uff22\uff20\uff0e\u00a0\ufb01\u00bd\u6f22\u017f\U0001f600\n"
-WORDS = [BOB, LEE, "Bob.Lee@Example.com", "a@b", "a@b.co", "::1", "1.2.3.4", "1.2.3.40", "abcdefgh", "abcdefgh1", "abcdefgh-abcdefgh-abcdefgh"]
+WORDS = [
+    BOB,
+    LEE,
+    "Bob.Lee@Example.com",
+    "a@b",
+    "a@b.co",
+    "::1",
+    "1.2.3.4",
+    "1.2.3.40",
+    "abcdefgh",
+    "abcdefgh1",
+    "abcdefgh-abcdefgh-abcdefgh",
+]
 WORDS += ["abcdefgh-abcdxfgh-abcdefgh", "aaaaaaaa", "aaaaaaaaaaaaaaaaa", "@example.com", "x@y.example.org", PHONE, "fi@k.example"]
 text = st.lists(st.sampled_from([*LETTERS, *ODD, *WORDS]), max_size=14).map("".join)
 value = st.tuples(
@@ -168,7 +181,12 @@ def vault(path: Path, values: Sequence[Value]) -> Path:
         pa.array([one for _, one in values], pa.large_string()),
         pa.nulls(len(values), pa.large_string()),
     ]
-    pq.write_table(pa.table([column.cast(field.type) for column, field in zip(columns, tables.VALUES.schema, strict=True)], schema=tables.VALUES.schema), path)
+    pq.write_table(
+        pa.table(
+            [column.cast(field.type) for column, field in zip(columns, tables.VALUES.schema, strict=True)], schema=tables.VALUES.schema
+        ),
+        path,
+    )
     return path
 
 
@@ -183,10 +201,24 @@ def spliced(source: str, edits: Sequence[Edit]) -> str:
 class Hand:
     """A shard made by hand from documents, edits, and the places of kept originals (in output bytes)."""
 
-    def __init__(self, folder: Path, documents: pa.Table, values: Sequence[Value], *, edits: Sequence[Edit] = (), kept: Sequence[tuple[int, int, int, int]] = (), no_cells: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        documents: pa.Table,
+        values: Sequence[Value],
+        *,
+        edits: Sequence[Edit] = (),
+        kept: Sequence[tuple[int, int, int, int]] = (),
+        no_cells: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
         pq.write_table(documents, folder / "documents.parquet")
-        source = Source(path=str(folder / "documents.parquet"), rows=documents.num_rows, first_doc_no=0, columns={name: name for name in documents.schema.names})
+        source = Source(
+            path=str(folder / "documents.parquet"),
+            rows=documents.num_rows,
+            first_doc_no=0,
+            columns={name: name for name in documents.schema.names},
+        )
         main = Leaf("text")
         self.documents = Documents(sources=(source,), schema=documents.schema, main=main)
         shard = documents
@@ -194,7 +226,9 @@ class Hand:
             spliced(one, [edit for edit in edits if edit[:2] == (number, 0)]) if one is not None else None
             for number, one in enumerate(documents.column("text").to_pylist())
         ]
-        shard = documents.set_column(documents.schema.get_field_index("text"), documents.schema.field("text"), pa.array(texts, pa.large_string()))
+        shard = documents.set_column(
+            documents.schema.get_field_index("text"), documents.schema.field("text"), pa.array(texts, pa.large_string())
+        )
         pq.write_table(shard, folder / "shard.parquet")
         pq.write_table(pa.table({"doc_no": pa.array(range(documents.num_rows), pa.int64())}), folder / "rows.parquet")
         arrays = list(zip(*sorted(edits), strict=True)) if edits else [[] for _ in range(5)]
@@ -202,7 +236,10 @@ class Hand:
         types = [tables.EDITS.schema.field(name).type for name in names]
         pq.write_table(pa.table([pa.array(list(a), t) for a, t in zip(arrays, types, strict=True)], names), folder / "edits.parquet")
         columns = list(zip(*((*one, 1) for one in kept), strict=True)) if kept else [[] for _ in range(5)]
-        pq.write_table(pa.table([pa.array(list(a), f.type) for a, f in zip(columns, apply.KEPT, strict=True)], schema=apply.KEPT), folder / "kept.parquet")
+        pq.write_table(
+            pa.table([pa.array(list(a), f.type) for a, f in zip(columns, apply.KEPT, strict=True)], schema=apply.KEPT),
+            folder / "kept.parquet",
+        )
         self.values = Flagged.write([vault(folder / "values.parquet", values)], KINDS, folder / "flagged.parquet")
         self.task = VerifyTask(
             no=0,
@@ -270,9 +307,21 @@ SEEN = {
     "in punctuation": ([(MAIL, BOB)], f"(<{BOB}>, '{BOB}';{BOB})", [BOB, BOB, BOB]),
     "beside letters beyond ASCII": ([(MAIL, BOB), (TEL, PHONE)], f"\u6f22{BOB}\u5b57 \u00e9{PHONE}\u00fc", [BOB, PHONE]),
     "beside an emoji": ([(TEL, PHONE)], f"\U0001f4de{PHONE}\U0001f600", [PHONE]),
-    "shorter than eight bytes": ([("IP_ADDRESS", "1.2.3.4"), ("IP_ADDRESS", "::1"), (MAIL, "a@b")], "at ::1, 1.2.3.4 <a@b>", ["::1", "1.2.3.4", "a@b"]),
-    "one shared head": ([(MAIL, f"longhead{tail}@example.com") for tail in ("", "1", "12", ".x")], "longhead12@example.com", ["longhead12@example.com"]),
-    "only the middle differs": ([(MAIL, "abcdefgh.one.xyz@example.com"), (MAIL, "abcdefgh.two.xyz@example.com")], "abcdefgh.two.xyz@example.com", ["abcdefgh.two.xyz@example.com"]),
+    "shorter than eight bytes": (
+        [("IP_ADDRESS", "1.2.3.4"), ("IP_ADDRESS", "::1"), (MAIL, "a@b")],
+        "at ::1, 1.2.3.4 <a@b>",
+        ["::1", "1.2.3.4", "a@b"],
+    ),
+    "one shared head": (
+        [(MAIL, f"longhead{tail}@example.com") for tail in ("", "1", "12", ".x")],
+        "longhead12@example.com",
+        ["longhead12@example.com"],
+    ),
+    "only the middle differs": (
+        [(MAIL, "abcdefgh.one.xyz@example.com"), (MAIL, "abcdefgh.two.xyz@example.com")],
+        "abcdefgh.two.xyz@example.com",
+        ["abcdefgh.two.xyz@example.com"],
+    ),
     "one inside the other": ([(MAIL, BOB), (MAIL, LEE)], f"{BOB} {LEE}", [BOB, LEE]),
     "with a letter beyond ASCII": ([(MAIL, "j\u00f6rg@example.com")], "J\u00d6RG@EXAMPLE.COM", ["J\u00d6RG@EXAMPLE.COM"]),
     "a mail before digits": ([(MAIL, BOB)], f"{BOB}2nd", [BOB]),
@@ -333,7 +382,9 @@ def test_values_are_counted_once_however_they_are_spelled(tmp_path: Path) -> Non
 COLUMNS = {
     "a further string": (pa.array(["ok", BOB], pa.large_string()), "note", (1, 1, MAIL, BOB)),
     "nested": (
-        pa.array([[{"content": "hi"}], [{"content": "x"}, {"content": f"<{BOB}>"}]], pa.large_list(pa.struct([("content", pa.large_string())]))),
+        pa.array(
+            [[{"content": "hi"}], [{"content": "x"}, {"content": f"<{BOB}>"}]], pa.large_list(pa.struct([("content", pa.large_string())]))
+        ),
         "messages",
         (1, 2, MAIL, BOB),
     ),
@@ -439,13 +490,13 @@ def test_a_value_reaching_out_of_a_kept_original_is_no_part_of_it(tmp_path: Path
         assert hand.swept() == [(0, 0, MAIL, BOB)]
 
 
-@pytest.mark.parametrize("inner", ["ann@example.com", "http://example.com"])
-def test_kept_originals_may_lie_inside_each_other(tmp_path: Path, inner: str) -> None:
-    outer = f"http://example.com/?m=ann@example.com&c={PHONE}"
+def test_what_stands_in_a_kept_original_behind_another_one_belongs_to_it(tmp_path: Path) -> None:
+    outer, inner = f"http://example.com/?m=ann@example.com&c={PHONE}", "ann@example.com"
     one = f"see {outer} there"
-    values = [("URL", outer), (MAIL, "ann@example.com"), ("URL", "http://example.com"), (TEL, PHONE)]
-    hand = Hand(tmp_path, table(one), values, kept=sorted([kept_at(one, outer), kept_at(one, inner)], key=lambda row: (row[2], -row[3])))
+    values = [("URL", outer), (MAIL, inner), (TEL, PHONE)]
+    hand = Hand(tmp_path, table(one), values, kept=[kept_at(one, outer), kept_at(one, inner)])
     result = hand.look()
+    # bug: only the kept original that begins last before a match is asked, and that is the inner one
     assert (result["kept_seen"], result["swept"], result["leaks"]) == (2, 0, [])
 
 
@@ -564,14 +615,25 @@ def test_a_leak_leaves_the_old_out_as_it_was(tmp_path: Path, monkeypatch: pytest
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "out", "out.private"}
 
 
-def test_after_a_leak_the_same_command_does_not_trust_what_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_leak_the_same_command_does_the_work_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         forgetful(patch, Redact)
         with pytest.raises(LeakFound):
             go(tmp_path, corpus(tmp_path), "redact")
-    with pytest.raises(LeakFound):  # its shards are on record; whoever mends the editor raises its version
-        go(tmp_path, corpus(tmp_path), "redact")
-    assert not (tmp_path / "out").exists()
+    assert go(tmp_path, corpus(tmp_path), "redact")["leaks"] == 0
+    assert go(tmp_path, corpus(tmp_path), "redact", "other")["leaks"] == 0
+    assert published(tmp_path / "out") == published(tmp_path / "other")
+
+
+def test_after_a_sweep_the_same_command_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overlooked(monkeypatch, 3)
+    go(tmp_path, corpus(tmp_path))
+    before = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    assert go(tmp_path, corpus(tmp_path))["verify"]["swept"] == 3
+    assert {name: raw for name, raw in contents(tmp_path / "out").items() if name.startswith("data/")} == {
+        name: raw for name, raw in before.items() if name.startswith("data/")
+    }
 
 
 def test_a_value_in_a_kept_column_is_refused(tmp_path: Path) -> None:
@@ -734,6 +796,13 @@ def test_a_value_on_a_page_is_seen(clean: Path, page: str) -> None:
 def test_rows_that_were_added_or_taken_are_seen(clean: Path) -> None:
     planted(clean, lambda found: found.slice(0, 1))
     with pytest.raises(OutputBroken):  # bug: an AssertionError, exit 1: the manifest agrees with the shard, WORK does not
+        looked(clean)
+
+
+@pytest.mark.parametrize("page", ["README.md", "report.html"])
+def test_a_missing_page_is_a_broken_out(clean: Path, page: str) -> None:
+    (clean / page).unlink()
+    with pytest.raises(OutputBroken):  # bug: a bare FileNotFoundError, exit 1
         looked(clean)
 
 
