@@ -35,7 +35,14 @@ PlanName = Annotated[str, typer.Option("--plan", help="a shipped plan (sanitize 
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)
 ]
-Names = Annotated[list[str] | None, typer.Option(metavar="COLUMN", show_default=False)]
+Sanitize = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="clean this column (all texts by default)", show_default=False)]
+Keep = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="leave this column as it is; it is checked all the same", show_default=False)
+]
+Pseudonymize = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="a keyed code for each text (user_id by default)", show_default=False)
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="leave this column out", show_default=False)]
 TextColumn = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="the main text, then further ones (default: text)", show_default=False)
 ]
@@ -74,10 +81,10 @@ def run(
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
-    sanitize: Names = None,
-    keep: Names = None,
-    pseudonymize: Names = None,
-    drop: Names = None,
+    sanitize: Sanitize = None,
+    keep: Keep = None,
+    pseudonymize: Pseudonymize = None,
+    drop: Drop = None,
     seed: Seed = None,
     key: KeyFile = None,
     workers: Workers = None,
@@ -115,10 +122,10 @@ def find(
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
-    sanitize: Names = None,
-    keep: Names = None,
-    pseudonymize: Names = None,
-    drop: Names = None,
+    sanitize: Sanitize = None,
+    keep: Keep = None,
+    pseudonymize: Pseudonymize = None,
+    drop: Drop = None,
     seed: Seed = None,
     key: KeyFile = None,
     workers: Workers = None,
@@ -146,10 +153,10 @@ def explain(
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
-    sanitize: Names = None,
-    keep: Names = None,
-    pseudonymize: Names = None,
-    drop: Names = None,
+    sanitize: Sanitize = None,
+    keep: Keep = None,
+    pseudonymize: Pseudonymize = None,
+    drop: Drop = None,
     as_json: AsJson = False,
 ) -> None:
     """What a run would do: the columns, counts and masked pairs of a sample, an estimate. Writes nothing."""
@@ -198,7 +205,7 @@ def sql(
     from sanitize import queries
 
     if list_:
-        rows = [{"name": one.name, "does": one.does, "takes": one.signature} for one in queries.queries().values()]
+        rows = [{"name": one.name, "does": one.does, "takes": one.signature} for one in queries.queries().values() if one.askable]
         _show(rows, as_json or format == "json", lambda rows: _table(("name", "does", "takes"), [tuple(row.values()) for row in rows]))
     elif init:
         _work(work)
@@ -220,7 +227,7 @@ def verify(
     """Look at a published folder again: integrity (exit 3), and values that had to go (exit 4)."""
     from sanitize.verify import check
 
-    _show(check(out, work or Path(str(out) + ".private")), as_json, _verified)
+    _show(check(out, work), as_json, _verified)
 
 
 @app.command()
@@ -271,6 +278,7 @@ def list_(
 @app.command()
 def status(work: Work, as_json: AsJson = False) -> None:
     """What lies in WORK: the index, and the runs made from it."""
+    from sanitize.lock import holder_of
     from sanitize.shards import read_json
 
     _work(work)
@@ -290,7 +298,7 @@ def status(work: Work, as_json: AsJson = False) -> None:
         "key_id": index.get("key_id"),
         "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
         "runs": runs,
-        "held_by": read_json(work / "run.holder.json"),
+        "held_by": holder_of(work),
     }
     _show(found, as_json, _status)
 
@@ -361,7 +369,7 @@ def _progress() -> Callable[[str, int, int], None]:
             sys.stderr.write(f"\r\x1b[K{stage:<8} {done}/{total} tasks" + ("\r\x1b[K" if done == total else ""))
             sys.stderr.flush()
         elif done == total:
-            sys.stderr.write(f"{stage}: {total} tasks done\n")
+            sys.stderr.write(f"{stage}: {total} {'task' if total == 1 else 'tasks'} done\n")
 
     return show
 

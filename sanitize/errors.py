@@ -102,6 +102,6 @@ class MissingExtra(SanitizeError):
 def nearest(word: str, names: Iterable[str]) -> str:
     """The tail of an error about a wrong name: the nearest of `names`, and all of them."""
     known = sorted(names)
-    close = difflib.get_close_matches(word, known, n=1)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]}?" if close else ""
     return f"known: {', '.join(known) or 'none'}.{hint}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from sanitize.run import Run, Settings
 from sanitize.samples import samples
 
 _SAMPLE = 1_000
+_LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
 def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None) -> dict[str, Any]:
@@ -57,7 +59,10 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
         "sampled": summary["documents_in"],
         "sample": {name: summary[name] for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined")},
-        "pairs": [{"kind": pair.kind, "before": before, "after": now} for pair, before, now in zip(pairs, shown, after, strict=True)],
+        "pairs": [
+            {"kind": pair.kind, "before": before, "after": pair.after if _LABEL.fullmatch(pair.after) else now}
+            for pair, before, now in zip(pairs, shown, after, strict=True)
+        ],
         "estimate": {
             "cpu_seconds": round(cpu * scale, 1),
             "work_mb": round(work_bytes * scale / 1e6, 1),

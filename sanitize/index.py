@@ -53,7 +53,7 @@ def table_writer(path: Path, table: tables.Table) -> pq.ParquetWriter:
 
 
 def find_task(task: FindTask) -> dict[str, Any]:
-    """Index one task; returns its counts: documents, quarantined, text_bytes, occurrences by kind, skipped by kind and reason."""
+    """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""
     finder = patterns.Patterns(task.key)
     names = pa.array([kind.name for kind in finder.kinds], pa.string())
     partial: list[pl.DataFrame] = []
@@ -61,6 +61,7 @@ def find_task(task: FindTask) -> dict[str, Any]:
     skipped: dict[tuple[int, str], int] = {}
     aside: list[tuple[int, str, str, str]] = []
     text_bytes = documents = 0
+    holding = np.zeros(len(finder.kinds), np.int64)
     texts = {name for name in task.checked if leaves(pa.schema([task.documents.schema.field(name)]))}
     wanted = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *sorted(texts)])]
     with table_writer(task.folder / "occurrences.parquet", tables.OCCURRENCES) as out:
@@ -79,6 +80,7 @@ def find_task(task: FindTask) -> dict[str, Any]:
                 rows = batch.table(names)
                 out.write_table(rows, row_group_size=max(rows.num_rows, 1))
                 partial.append(batch.counts())
+                holding += batch.holding()
                 values.append(batch.values())
                 for where, times in batch.skipped.items():
                     skipped[where] = skipped.get(where, 0) + times
@@ -96,7 +98,8 @@ def find_task(task: FindTask) -> dict[str, Any]:
     if counts is not None:
         summed = counts.group_by("kind").agg(pl.col("occurrences").sum())
         by_kind = {names[kind].as_py(): times for kind, times in summed.sort("kind").iter_rows()}
-    return {"documents": documents, "quarantined": len(aside), "text_bytes": text_bytes, "by_kind": by_kind}
+    held = {kind.name: int(times) for kind, times in zip(finder.kinds, holding, strict=True) if times}
+    return {"documents": documents, "quarantined": len(aside), "text_bytes": text_bytes, "by_kind": by_kind, "documents_by_kind": held}
 
 
 def _readable(table: pa.Table, task: FindTask) -> tuple[npt.NDArray[np.bool_], list[tuple[int, str, str, str]]]:
@@ -188,6 +191,12 @@ class _Rows:
                 "first_start": rows["start"][first],
             }
         )
+
+    def holding(self) -> I64:
+        """How many documents hold each kind; call after `table`."""
+        rows = self._sorted
+        pairs = np.unique(rows["doc_no"] * len(self.finder.kinds) + rows["kind"])
+        return np.bincount(pairs % len(self.finder.kinds), minlength=len(self.finder.kinds))
 
     def values(self) -> pl.DataFrame:
         """The batch's spellings, for the vault."""

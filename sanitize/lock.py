@@ -7,9 +7,21 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sanitize.errors import Locked
 from sanitize.shards import read_json, write_json
+
+
+def holder_of(work: Path) -> dict[str, Any] | None:
+    """Who holds WORK at this moment: process, host, since; None where nobody does, whatever a killed run left behind."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(str(work / "run.lock"), timeout=0):
+            return None
+    except Timeout:
+        return read_json(work / "run.holder.json") or {}
 
 
 @contextlib.contextmanager

@@ -19,12 +19,21 @@ from sanitize.plan import Plan
 from sanitize.publish import shard_name
 
 
-def kinds_found(plan: Plan, value_counts: Path, skipped: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Occurrences, distinct values and refused candidates of the plan's kinds, by kind; what happened to them is still to be filled in."""
+def kinds_found(plan: Plan, value_counts: Path, skipped: Sequence[Path], documents: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """Occurrences, distinct values, documents and refused candidates of the plan's kinds; what happened to them is filled in later."""
     counted = pl.DataFrame(pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None))
     rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
     found: dict[str, dict[str, Any]] = {
-        kind: {"occurrences": times, "values": values, "kept": 0, "replaced": 0, "left": 0, "skipped": {}} for kind, times, values in rows
+        kind: {
+            "occurrences": times,
+            "values": values,
+            "documents": documents.get(kind, 0),
+            "kept": 0,
+            "replaced": 0,
+            "left": 0,
+            "skipped": {},
+        }
+        for kind, times, values in rows
     }
     for path in skipped:
         for row in pq.read_table(path, partitioning=None).to_pylist():

@@ -9,6 +9,7 @@ import math
 import re
 import shutil
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError, nearest
@@ -72,10 +73,18 @@ def _drawn(table: pa.Table, width: int | None, most: int) -> str:
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Rows with their values as JSON knows them; a NaN is a null. By position, so that two columns of one name do no harm."""
+    """Rows as JSON knows them: a NaN is a null, a whole decimal an integer. By position, so that two columns of one name do no harm."""
     columns = [column.to_pylist() for column in table.columns]
     for row in zip(*columns, strict=True):
-        yield tuple(None if isinstance(value, float) and not math.isfinite(value) else value for value in row)
+        yield tuple(_known(value) for value in row)
+
+
+def _known(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return int(value)  # DuckDB's sums are of 128 bits, which Arrow knows as decimals
+    return value
 
 
 def _cell(value: object) -> str:

@@ -16,7 +16,8 @@ import os
 import resource
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ class Stages:
 class Run:
     """One command at work in one WORK folder. Holds the lock from `with` to its end."""
 
-    def __init__(self, inputs: Sequence[Path], work: Path, settings: Settings) -> None:
+    def __init__(self, inputs: Sequence[Path | str], work: Path, settings: Settings) -> None:
         self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
         self.stages = Stages()
         self.notes: list[str] = []
@@ -142,15 +143,13 @@ class Run:
         self._describe(complete=True)
         self.quarantine = self._quarantine()
         self._limit_quarantine()
-        by_kind: dict[str, int] = {}
-        for result in results:
-            for kind, times in result["by_kind"].items():
-                by_kind[kind] = by_kind.get(kind, 0) + times
+        by_kind, documents_by_kind = (_added(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
         return {
             "documents_in": self.documents.count,
             "quarantined": self.quarantine.num_rows,
             "occurrences": sum(by_kind.values()),
-            "by_kind": dict(sorted(by_kind.items())),
+            "by_kind": by_kind,
+            "documents_by_kind": documents_by_kind,
             "text_bytes": sum(result["text_bytes"] for result in results),
             "changed": not reused,
             "work": str(self.work),
@@ -339,7 +338,7 @@ class Run:
             with self.stages.measure("verify"), disk_trouble(self.work):
                 flagged = run / "counts" / "flagged.parquet"
                 values_checked = verify.Flagged.write(values, list(plan.edited), flagged)
-            seen = self._map("verify", [self._verify_task(run, no) for no in every], measured=verify.verify_task)
+            seen = self._map("verify", [self._verify_task(run, plan, no) for no in every], measured=verify.verify_task)
             again = [no for no in every if seen[no]["swept"]]
             swept = sum(seen[no]["swept"] for no in again)
             if again:
@@ -349,7 +348,7 @@ class Run:
                     applied[no] = result
                 for no, result in zip(
                     again,
-                    self._map("verify", [self._verify_task(run, no, second=True) for no in again], measured=verify.verify_task),
+                    self._map("verify", [self._verify_task(run, plan, no, second=True) for no in again], measured=verify.verify_task),
                     strict=True,
                 ):
                     seen[no] = result
@@ -359,7 +358,7 @@ class Run:
             plan_hash,
             documents=self.documents.count,
             quarantine=self.quarantine,
-            kinds=kinds_found(plan, self.value_counts, self._files("tables", "skipped")),
+            kinds=kinds_found(plan, self.value_counts, self._files("tables", "skipped"), found["documents_by_kind"]),
             applied=applied,
             verified={"mode": self.settings.verify, "values_checked": values_checked, "swept": swept},
             policies=self.policies,
@@ -411,7 +410,7 @@ class Run:
             outputs={f"{file}.parquet": run / place / name for file, place in places.items()},
         )
 
-    def _verify_task(self, run: Path, no: int, second: bool = False) -> verify.VerifyTask:
+    def _verify_task(self, run: Path, plan: Plan, no: int, second: bool = False) -> verify.VerifyTask:
         name = f"{no:05d}.parquet"
         (run / "sweep").mkdir(exist_ok=True)
         low, high = self.ranges[no]
@@ -423,6 +422,8 @@ class Run:
             flagged=run / "counts" / "flagged.parquet",
             kept=run / "kept" / name,
             edits=run / "edits" / name,
+            occurrences=self.work / "tables" / "occurrences" / name,
+            opaque=verify.opaque_of(plan.leave),
             rows=run / "rows" / name,
             documents=self.documents,
             leaves=self.leaves,
@@ -529,7 +530,9 @@ class Run:
         return hashlib.blake2b(json.dumps([self._inputs_hash(), tables.VERSION, *more], default=str).encode(), digest_size=16).hexdigest()
 
 
-def run(inputs: Sequence[Path], out: Path, plan: Plan, work: Path | None = None, settings: Settings | None = None) -> dict[str, Any]:
+def run(
+    inputs: Sequence[Path | str], out: Path | str, plan: Plan, work: Path | str | None = None, settings: Settings | None = None
+) -> dict[str, Any]:
     """Sanitize a corpus: index, rewrite, verify, publish OUT in one rename. Returns the summary (`run --json`).
 
     Raises a `SanitizeError` whose `exit_code` is the command's; OUT is then as it was before.
@@ -540,23 +543,30 @@ def run(inputs: Sequence[Path], out: Path, plan: Plan, work: Path | None = None,
         return hall.sanitize(plan, out)
 
 
-def find(inputs: Sequence[Path], work: Path, settings: Settings | None = None) -> dict[str, Any]:
+def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None) -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
     _apart(inputs, None, Path(work))
     with Run(inputs, Path(work), settings or Settings()) as hall:
         return hall.find()
 
 
-def _apart(inputs: Sequence[Path], out: Path | None, work: Path) -> None:
+def _apart(inputs: Sequence[Path | str], out: Path | None, work: Path) -> None:
     """Refuse folders that lie inside each other."""
     places = [(Path(path), "the input") for path in inputs]
-    roots = [(work, "WORK")] + ([(out, "OUT (-o)")] if out is not None else [])
+    roots = ([(out, "OUT (-o)")] if out is not None else []) + [(work, "WORK")]
     for root, name in roots:
         mine = root.resolve()
         for other, other_name in [*places, *((r, n) for r, n in roots if n != name)]:
             theirs = other.resolve()
             if mine == theirs or (theirs.is_dir() and mine.is_relative_to(theirs)) or theirs.is_relative_to(mine):
                 raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; take a folder beside it")
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(sorted(total.items()))
 
 
 def _kinds_hash() -> str:

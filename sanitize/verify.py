@@ -313,6 +313,8 @@ class VerifyTask:
     flagged: Path
     kept: Path
     edits: Path
+    occurrences: Path
+    opaque: tuple[str, ...]  # kinds that the plan leaves, and that nothing inside is looked at for
     rows: Path  # the doc_no of every row of the shard
     documents: Documents
     leaves: tuple[Leaf, ...]
@@ -326,10 +328,11 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
     kept_doc = kept["doc_no"].to_numpy()
     residual: list[_Residual] = []
+    leaks: list[tuple[str, str, int]] = []
     rows = text_bytes = seen = 0
     for table, doc_no in _batches(task):
         rows += table.num_rows
-        low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1]) if len(doc_no) else (0, 0)
+        low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
         here = kept[int(low) : int(high)]
         which = [leaf for leaf in task.leaves if leaf.column in table.column_names]
         for column in cells_of(table, which):
@@ -341,16 +344,18 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
                 inside, hits = _inside(here, docs, cells, seen_at)
                 seen += hits if exact else 0
-                for place in np.flatnonzero(~inside):
-                    span = (int(seen_at.start[place]), int(seen_at.stop[place]), int(seen_at.form[place]))
-                    residual += [(int(docs[place]), int(cells[place]), *span, str(column.leaf))]
+                if not inside.all():
+                    rest = np.flatnonzero(~inside)
+                    span = (seen_at.start[rest], seen_at.stop[rest], seen_at.form[rest])
+                    residual.append(_Residual(docs[rest], cells[rest].astype(np.int64), *span, str(column.leaf)))
         for leaf in leaves(table.schema):
             if leaf not in which:
                 texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                 text_bytes += len(Buffers.of(texts).data)
                 for seen_at in (flagged.find(texts), flagged.find_compatible(texts)):
-                    residual += [(-1, -1, 0, 0, int(form), str(leaf)) for form in seen_at.form]
-    swept, leaks = _sorted_out(task, residual, flagged)
+                    leaks += [(str(leaf), flagged.names[flagged.kind[form]], -1) for form in seen_at.form]
+    swept, more = _sorted_out(task, residual, flagged) if residual else ([], [])
+    leaks += more
     count = _write_sweep(task, swept, flagged)
     return {
         "rows": rows,
@@ -391,49 +396,97 @@ def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], seen_at
     return inside, len(np.unique(place[whole]))
 
 
-_Residual = tuple[int, int, int, int, int, str]  # doc_no, cell (-1: not a text), start and stop in output bytes, form, column
+@dataclass(frozen=True)
+class _Residual:
+    """Matches that no kept original holds, in output bytes."""
+
+    doc_no: I64
+    cell: I64
+    start: I64
+    stop: I64
+    form: I64
+    column: str
 
 
 def _sorted_out(
     task: VerifyTask, residual: list[_Residual], flagged: Flagged
 ) -> tuple[list[tuple[int, int, int, int, int]], list[tuple[str, str, int]]]:
-    """What can be swept, in bytes of the input text, and what is a leak. A loop over what is left over: it should be nothing.
+    """What can be swept, in bytes of the input text, and what is a leak: a match that is all of a replacement.
 
-    A match strictly inside a replacement belongs to it; one that is all of a replacement is a leak.
+    A match strictly inside a replacement, or strictly inside an opaque value that the plan leaves, belongs to that.
     """
-    leaks = [(column, flagged.names[flagged.kind[form]], doc_no) for doc_no, cell, _, _, form, column in residual if cell < 0]
-    residual = [entry for entry in residual if entry[1] >= 0]
-    if not residual:
-        return [], leaks
+    doc_no, cell, start, stop, form = (
+        np.concatenate([getattr(one, name) for one in residual]) for name in ("doc_no", "cell", "start", "stop", "form")
+    )
+    column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
+    wanted = pl.Series(np.unique(doc_no))
     edits = pl.DataFrame(pq.read_table(task.edits, columns=["doc_no", "cell", "start_byte", "stop_byte", "replacement"], partitioning=None))
-    edits = edits.filter(pl.col("doc_no").is_in(sorted({entry[0] for entry in residual})))
-    by_cell: dict[tuple[Any, ...], pl.DataFrame] = edits.partition_by("doc_no", "cell", as_dict=True)
-    swept = []
-    for doc_no, cell, start, stop, form, column in residual:
-        shift = 0
-        first, last, part_of, equal = start, stop, False, False
-        mine = by_cell.get((doc_no, cell))
-        for low, high, text in mine.select("start_byte", "stop_byte", "replacement").iter_rows() if mine is not None else ():
-            size = len(text.encode())
-            out_low, out_high = low + shift, low + shift + size
-            if out_low <= start and stop <= out_high:
-                part_of, equal = True, (out_low, out_high) == (start, stop)
-            grown = shift + size - (high - low)
-            if out_high <= start:
-                first = start - grown
-            elif out_low < start:  # it begins inside a replacement: the edit's own span goes with it
-                first = low
-            if out_high <= stop:
-                last = stop - grown
-            elif out_low < stop:
-                last = high
-            shift = grown
-        if part_of:
-            if equal:
-                leaks.append((column, flagged.names[flagged.kind[form]], doc_no))
-            continue
-        swept.append((doc_no, cell, first, last, form))
-    return swept, leaks
+    edits = edits.filter(pl.col("doc_no").is_in(wanted.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
+    found = pl.DataFrame(pq.read_table(task.occurrences, columns=["doc_no", "cell", "start_byte", "stop_byte", "kind"], partitioning=None))
+    left = found.filter(pl.col("doc_no").is_in(wanted.implode()) & pl.col("kind").cast(pl.String).is_in(list(task.opaque)))
+    place = _Places(edits)
+    inside = np.zeros(len(form), np.bool_)
+    whole = np.zeros(len(form), np.bool_)
+    mine = place.key(doc_no, cell)
+    for spans, is_edit in ((edits, True), (left, False)):
+        key = place.key(spans["doc_no"].to_numpy(), spans["cell"].to_numpy())
+        low = key + place.shifted(key, spans["start_byte"].to_numpy())
+        high = low + spans["size"].to_numpy() if is_edit else key + place.shifted(key, spans["stop_byte"].to_numpy())
+        if len(low):
+            at = np.maximum(np.searchsorted(low, mine + start, side="right") - 1, 0)
+            within = (low[at] <= mine + start) & (high[at] >= mine + stop)
+            equal = (low[at] == mine + start) & (high[at] == mine + stop)
+            inside |= within & ~equal
+            whole |= equal & is_edit
+    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in np.flatnonzero(whole)]
+    rest = np.flatnonzero(~inside & ~whole)
+    first, last = place.original(mine[rest], start[rest], stop[rest])
+    return list(zip(*(part.tolist() for part in (doc_no[rest], cell[rest], first, last, form[rest])), strict=True)), leaks
+
+
+class _Places:
+    """Places in output texts for places in input texts, and back, by the edits between them."""
+
+    _UNIT = np.int64(1) << 30
+
+    def __init__(self, edits: pl.DataFrame) -> None:
+        self.cells = int(edits["cell"].max() or 0) + 2  # type: ignore[arg-type]
+        self.base = int(edits["doc_no"].min() or 0)  # type: ignore[arg-type]
+        key = self.key(edits["doc_no"].to_numpy(), edits["cell"].to_numpy())
+        self.low, self.high = key + edits["start_byte"].to_numpy(), key + edits["stop_byte"].to_numpy()
+        grown = edits["size"].to_numpy() - (self.high - self.low)
+        self.total = np.concatenate([[0], np.cumsum(grown)])
+        self.cell_first = np.searchsorted(key, key)
+        self.out_low = self.low + self.total[:-1] - self.total[self.cell_first]
+        self.out_high = self.out_low + edits["size"].to_numpy()
+
+    def key(self, doc_no: I64, cell: I64) -> I64:
+        """A number for each cell, ascending, with room for the places in it."""
+        return ((doc_no - self.base) * self.cells + np.minimum(cell, self.cells - 1)) * self._UNIT
+
+    def shifted(self, key: I64, place: I64) -> I64:
+        """Places of the input text in the output text."""
+        before = np.searchsorted(self.high, key + place, side="right")
+        moved: I64 = place + self.total[before] - self.total[np.minimum(np.searchsorted(self.low, key), before)]
+        return moved
+
+    def original(self, key: I64, start: I64, stop: I64) -> tuple[I64, I64]:
+        """Spans of the output text in the input text; one that reaches into a replacement takes the whole of what it replaced."""
+        spans = []
+        for place, left in ((start, True), (stop, False)):
+            at = np.searchsorted(self.out_high if left else self.out_low, key + place, side="right" if left else "left")
+            # `at` edits lie before the place; the next one (or, for a stop, the last of them) may hold it
+            first = np.minimum(np.searchsorted(self.low, key), at)
+            moved = place - (self.total[at] - self.total[first])
+            if left:
+                inner = np.minimum(at, max(len(self.low) - 1, 0))
+                holds = (at < len(self.low)) & (self.out_low[inner] < key + place) if len(self.low) else np.zeros(len(place), np.bool_)
+                spans.append(np.where(holds, self.low[inner] - key, moved) if len(self.low) else moved)
+            else:
+                inner = np.maximum(at - 1, 0)
+                holds = (at > first) & (self.out_high[inner] > key + place) if len(self.low) else np.zeros(len(place), np.bool_)
+                spans.append(np.where(holds, self.high[inner] - key, moved) if len(self.low) else moved)
+        return spans[0], spans[1]
 
 
 def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], flagged: Flagged) -> int:
@@ -467,6 +520,11 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
     return len(rows)
 
 
+def opaque_of(leave: Sequence[str]) -> tuple[str, ...]:
+    """Of the kinds that a plan leaves, those that are one token whatever they seem to hold."""
+    return tuple(name for name in leave if kinds()[name].opaque)
+
+
 def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:
     """Which of some texts (card, report, manifest) hold a flagged value: (name, kind), without the value."""
     one = Flagged.read(flagged)
@@ -478,11 +536,12 @@ def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:
     return found
 
 
-def check(out: Path, work: Path) -> dict[str, Any]:
+def check(out: Path | str, work: Path | str | None = None) -> dict[str, Any]:
     """Look at a published OUT again: every shard is what the manifest says, and holds nothing that had to go.
 
     Raises OutputBroken (a broken or foreign shard), LeakFound, or UsageError where WORK is not the one OUT was made in.
     """
+    out, work = Path(out), Path(work or f"{out}.private")
     corpus = Corpus.open(out)
     corpus.check()
     described = read_json(work / "index.json")
@@ -504,6 +563,8 @@ def check(out: Path, work: Path) -> dict[str, Any]:
                 flagged=flagged,
                 kept=folder / "kept" / name,
                 edits=folder / "edits" / name,
+                occurrences=work / "tables" / "occurrences" / name,
+                opaque=opaque_of(corpus.manifest["plan"]["leave"]),
                 rows=folder / "rows" / name,
                 documents=documents,
                 leaves=which,

@@ -13,7 +13,7 @@ WITH ranked AS (
     FROM value_counts
     WHERE $kind = 'all' OR kind = $kind
 )
-SELECT r.rank, r.kind, min(v.value) AS value, r.occurrences, r.documents
+SELECT r.rank, r.kind, max(v.value) AS value, r.occurrences, r.documents
 FROM ranked AS r
 LEFT JOIN "values" AS v ON v.value_id = r.value_id
 WHERE r.rank <= $limit

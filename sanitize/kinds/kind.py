@@ -41,6 +41,8 @@ class Kind:
                `reserved`, from ranges that belong to nobody (RFC 2606, 5737, 3849; 555-01xx; test cards) where the kind has such.
     split      For kinds with parts: columns that give the value back when joined. `parts` names those a variant can keep as its
                anchor; the other columns are separators.
+    opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
+               leaves is left whole.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
     """
 
@@ -55,6 +57,7 @@ class Kind:
     split: Callable[[pl.Series], pl.DataFrame] | None = None
     not_before: bytes = WORD
     not_after: bytes = WORD
+    opaque: bool = False
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
     def takes(self, candidates: pl.DataFrame) -> pl.Series:

@@ -67,5 +67,6 @@ KIND = Kind(
     accepts=_accepts,
     normalise=_normalise,
     fake=_fake,
+    opaque=True,
     rank=10,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, Kind, drawn, grid, ungrid
+from sanitize.kinds.kind import BOUND, WORD, Kind, drawn, grid, ungrid
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -47,5 +47,7 @@ KIND = Kind(
     check=_check,
     normalise=_normalise,
     fake=_fake,
+    not_before=WORD + b"-",
+    not_after=WORD + b"-",
     rank=55,
 )
