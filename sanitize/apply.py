@@ -137,6 +137,7 @@ class _Occurrences:
     stop_byte: I64
     kind: npt.NDArray[np.int32]
     value_id: I64
+    swept: npt.NDArray[np.bool_]  # added by the leak check
     kept: tuple[npt.NDArray[np.bool_], ...]  # one column an editor
     names: pa.Array
 
@@ -149,8 +150,8 @@ class _Occurrences:
         return _Occurrences(**columns, kept=tuple(kept[rows] for kept in self.kept), names=self.names)
 
 
-_ARRAYS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id")
-_COLUMNS = [*_ARRAYS, "finder"]
+_ARRAYS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id", "swept")
+_COLUMNS = [*_ARRAYS[:-1], "finder"]
 
 
 def _occurrences(task: ApplyTask) -> _Occurrences:
@@ -169,15 +170,25 @@ def _occurrences(task: ApplyTask) -> _Occurrences:
     columns = {name: np.asarray(table.column(name))[rows] for name in _COLUMNS if name not in ("kind", "finder")}
     columns["kind"] = code[rows]
     finder = table.column("finder").chunk(0) if table.num_rows else None
-    swept = (
-        np.asarray(pc.equal(finder.dictionary, "sweep"))[np.asarray(finder.indices)][rows] if finder is not None else np.empty(0, np.bool_)
+    by_sweep = (
+        np.asarray(pc.equal(finder.dictionary, tables.SWEEP))[np.asarray(finder.indices)] if finder is not None else np.empty(0, np.bool_)
     )
+    columns["swept"] = by_sweep[rows]
     if len(read) > 1:
         order = np.lexsort((-columns["stop_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
         columns = {name: column[order] for name, column in columns.items()}
-        swept = swept[order]
+    # an original cannot stay where a swept value reaches into it
+    free = ~columns["swept"]
+    for row in np.flatnonzero(columns["swept"]):
+        low, high = (np.searchsorted(columns["doc_no"], columns["doc_no"][row], side=side) for side in ("left", "right"))
+        near = slice(int(low), int(high))
+        free[near] &= (
+            (columns["cell"][near] != columns["cell"][row])
+            | (columns["start_byte"][near] >= columns["stop_byte"][row])
+            | (columns["stop_byte"][near] <= columns["start_byte"][row])
+        )
     kept = tuple(
-        _kept(task, editor, counts, columns, kind.dictionary) & ~swept for editor, counts in zip(task.editors, task.counts, strict=True)
+        _kept(task, editor, counts, columns, kind.dictionary) & free for editor, counts in zip(task.editors, task.counts, strict=True)
     )
     return _Occurrences(kept=kept, names=kind.dictionary, **columns)
 
@@ -244,7 +255,7 @@ class _Sheet:
                 continue
             frame = pl.DataFrame(
                 {
-                    **{name: getattr(found, name)[which] for name in ("doc_no", "cell", "start", "stop", "value_id")},
+                    **{name: getattr(found, name)[which] for name in ("doc_no", "cell", "start", "stop", "value_id", "swept")},
                     "kind": pl.Series(pa.DictionaryArray.from_arrays(pa.array(found.kind[which]), found.names).cast(pa.large_string())),
                     "kept": found.kept[number][which],
                     "value": pl.Series(values.take(pa.array(which))),

@@ -44,7 +44,8 @@ class Counts:
 class Batch:
     """What an editor sees: the occurrences of its kinds in some whole documents, in order, and none that an earlier part claimed.
 
-    `occurrences` has doc_no, cell, start, stop, kind, value_id, section, kept (bool) and `value` (the text of the span).
+    `occurrences` has doc_no, cell, start, stop, kind, value_id, `kept`, `value` (the text of the span), and `swept`: true for what the
+    leak check added, whose text may be no value of its kind as a finder would see one.
     `doc_ids` is aligned with it, dictionary-encoded.
     """
 

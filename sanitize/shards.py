@@ -139,7 +139,12 @@ def cells_of(table: pa.Table, which: list[Leaf]) -> list[CellColumn]:
 
 
 def writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """The one Parquet writer for text: zstd level 1, page checksums, and nothing that could hold a removed value."""
+    """The one Parquet writer for text: zstd level 1, page checksums, and nothing that could hold a removed value.
+
+    Arrow's copy of the schema goes along only for types that Parquet itself would not give back (durations, time zones); it holds names
+    and types, and for the plain types of this house nothing else.
+    """
+    special = any(pa.types.is_duration(field.type) or (pa.types.is_timestamp(field.type) and field.type.tz) for field in schema)
     return pq.ParquetWriter(
         path,
         schema.remove_metadata(),
@@ -147,7 +152,7 @@ def writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
         compression_level=1,
         use_dictionary=False,
         write_statistics=False,
-        store_schema=False,
+        store_schema=special,
         write_page_checksum=True,
         write_page_index=False,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 VERSION = 1
+SWEEP = "sweep"  # the finder of what the leak check found
 
 
 @dataclass(frozen=True)

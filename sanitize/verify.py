@@ -512,7 +512,7 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
         points = code_points(one, np.zeros(2, np.int64), np.array([start, stop]))
         kind = flagged.names[flagged.kind[form]]
         rows.append(
-            (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), "sweep", 1.0, None, None)
+            (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), tables.SWEEP, 1.0, None, None)
         )
     columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in tables.OCCURRENCES.schema]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.OCCURRENCES.schema, strict=True)]

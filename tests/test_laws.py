@@ -46,14 +46,22 @@ VALUES = [
     "http://www.example.com/?u=bob@example.com&x=1", "https://93.184.216.34/a", "www.example.org/713-555-0123", "http://example.com/plain",
     "<200102031234.A1234$ab@host>", "mailto:ann_lee@mail.example.org",
 ]  # fmt: skip
-# values in forms that no pattern finds: glued to a word, or in characters that only look alike
-HIDDEN = ["ｂｏｂ@example.com", "bob＠example.com", "７１３-555-0123", "９3.184.216.34", "K4bob@example.com", "Kim-j@example.io"]
+# values that no pattern finds, in characters that only look alike, and what they stand for
+HIDDEN = {
+    "ｂｏｂ@example.com": "bob@example.com",
+    "bob＠example.com": "bob@example.com",
+    "７１３-555-0123": "713-555-0123",
+    "９３.184.216.34": "93.184.216.34",
+    "123-45-678９": "123-45-6789",
+    "4111 1111 1111 １１11": "4111 1111 1111 1111",
+    "GB82 WEST 1234 5698 7654 ３2": "GB82 WEST 1234 5698 7654 32",
+}
 FILLER = [
     " ", "\n", "\n\n", ", ", "; ", ": ", "(", ")", "'", "é", "中文", "🙂", "e\u0301", "\u202eאב\u202c", "call me", "x", "7", ".", "\x01", "\x02", "\x00", "",
     "From: ", "\nTo: ", "Subject: hi\nReferences: ", "\nMessage-ID: ", "From: Bob <bob@example.com>\nTo: ann_lee@mail.example.org\n\n",
 ]  # fmt: skip
 TEXTS = st.lists(st.one_of(st.sampled_from(VALUES), st.sampled_from(FILLER)), max_size=10).map(" ".join)
-WILD = st.lists(st.sampled_from(VALUES + HIDDEN + FILLER), max_size=10).map("".join)
+WILD = st.lists(st.sampled_from(VALUES + FILLER), max_size=10).map("".join)
 MAYBE = st.one_of(st.none(), st.just(""), TEXTS)
 
 
@@ -423,7 +431,7 @@ def test_law_1_the_texts_do_not_hang_on_the_size_of_shards(rows: list[Row], size
 
 def forty() -> list[Row]:
     """Forty documents in which every value stands several times."""
-    pieces = VALUES + HIDDEN
+    pieces = VALUES
     rows = []
     for no in range(40):
         words = [pieces[(no * 7 + step * step) % len(pieces)] for step in range(6)]
@@ -585,6 +593,29 @@ def test_baseline_changes_nothing(rows: list[Row]) -> None:
     assert not made.edits and not made.kept and made.summary["publishable"] is False
 
 
+@pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_law_3_values_in_other_characters_are_swept(tmp_path: Path, hidden: str, plan: str) -> None:
+    texts = [HIDDEN[hidden], f"a {hidden} b", f"{HIDDEN[hidden]}, {hidden}"]
+    rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts * 4)]
+    made = sanitized(tmp_path, rows, plan)
+    for law in (law_2, law_3, law_4):
+        law(made)
+    law_6(made, int(plan == "rmft"), RMFT if plan == "rmft" else [])
+
+
+@pytest.mark.parametrize("seed", range(4))
+# bug: a swept span that crosses a kept original takes the keeping from it, but not its bytes: the second look calls that a leak
+# (test_rmft, test_rmft_with_four_anchors and test_a_nested_main_text meet it too)
+def test_law_3_a_swept_value_may_cross_a_kept_one(tmp_path: Path, seed: int) -> None:
+    texts = ["zoe@corp.example.org.bob@example.com", "bob@example.com", "ann@example.net"]
+    rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts)]
+    made = sanitized(tmp_path, rows, "rmft", seed=seed)
+    for law in (law_2, law_3, law_4):
+        law(made)
+    law_6(made, 1, RMFT)
+
+
 # --- law 4, where records are bad -------------------------------------------------------------------------------------------------
 
 
@@ -643,6 +674,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
+# bug: a time zone becomes UTC and a duration int64: the writer leaves out Arrow's own schema, and Parquet has no other place for them
 def test_law_2_kept_columns_keep_values_and_types(tmp_path: Path, name: str) -> None:
     pq.write_table(pa.table({"text": ["a bob@example.com", None, "bob@example.com"], "odd": ODD[name]}), tmp_path / "in.parquet")
     before = pq.read_table(tmp_path / "in.parquet")

@@ -766,13 +766,16 @@ def test_a_column_name_with_a_value_is_not_published(tmp_path: Path) -> None:
 
 def test_one_spelling_under_two_kinds_is_held_to_both_rules(tmp_path: Path) -> None:
     """`x1@example.com` as MESSAGE_ID and as EMAIL_ADDRESS: the kinds differ in what may stand behind them."""
-    mail = f"From: Ann <ann@example.com>\nMessage-ID: <x1@example.com>\n\nSee x1@example.com_b, {BOB}.\n"
+    (tmp_path / "mails").mkdir()
+    for number, (head, body) in enumerate([("Message-ID: <x1@example.com>", "Hi."), ("Subject: hello", "See x1@example.com_b.")]):
+        (tmp_path / "mails" / f"{number}.eml").write_text(f"From: Ann <ann@example.com>\n{head}\n\n{body}\n")
     plan = tmp_path / "both.toml"
     decided = 'kinds = ["EMAIL_ADDRESS", "MESSAGE_ID"]'
-    plan.write_text(f'leave = []\n[find]\n{decided}\n[[edit]]\nuse = "rmft"\n{decided}\nkeep = 1\n')
-    (tmp_path / "in.eml").write_text(mail)
-    # bug: one form has one kind in Flagged, so the kept EMAIL_ADDRESS is looked for by MESSAGE_ID's boundary rule and missed
-    assert run([tmp_path / "in.eml"], tmp_path / "out", load_plan(str(plan)), None, Settings(seed=1, workers=1))["leaks"] == 0
+    plan.write_text(f'[find]\n{decided}\n[[edit]]\nuse = "rmft"\n{decided}\nkeep = 1\n')
+    told = Settings(seed=1, workers=1, rows_per_shard=1)
+    # bug: the kept EMAIL_ADDRESS is looked for by MESSAGE_ID's boundary rule and missed: OutputBroken, "a bug of ours"
+    summary = run([tmp_path / "mails"], tmp_path / "out", load_plan(str(plan)), None, told)
+    assert (summary["leaks"], summary["by_kind"]["EMAIL_ADDRESS"]["kept"]) == (0, 2)
 
 
 # ---- looking again ----

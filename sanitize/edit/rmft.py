@@ -12,6 +12,7 @@ What stays by design: each kept first occurrence, and in each variant one real p
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -87,8 +88,14 @@ class Rmft(Editor):
             part = frame[rows]
             doc_ids = batch.doc_ids.take(pa.array(rows))
             draws = Draws.of(self._key, f"rmft/{name}", doc_ids, part["cell"].to_numpy(), part["start"].to_numpy())
-            values = part["value"].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
             one = kind_named(name)
+            values, odd = _readable(one, part)
+            if odd.any():
+                # swept, and not to be taken apart even in its plain form: it gets the kind's label
+                rows_of.append(rows[odd])
+                texts_of.append(pa.array([f"[{name}]"] * int(odd.sum()), pa.large_string()))
+                good = np.flatnonzero(~odd)
+                rows, part, draws, values = rows[good], part[good], draws.rows(good), values.take(pa.array(good))
             make = self._variants(one, values) if one.split is not None else self._fakes(one, values)
             rows_of.append(rows)
             texts_of.append(self._fresh(one, make, part["doc_no"].to_numpy(), draws))
@@ -241,6 +248,20 @@ class _Part:
         drawn = pick(bits, self.store)
         index = np.where(stays, of, self.own + self.store * self.case[of] + drawn)
         return self.texts.take(pa.array(index)), stays | (drawn != self.place[of])
+
+
+def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """The values to be varied, and which of them are none. What the leak check found may be written in full-width letters and the
+    like: it is read in its compatibility form."""
+    values, swept = part["value"], np.flatnonzero(part["swept"].to_numpy())
+    odd = np.zeros(len(values), np.bool_)
+    if len(swept):
+        # a loop over the few swept values: Unicode's compatibility form has no columnar implementation
+        plain = pl.Series([unicodedata.normalize("NFKC", value) for value in values.gather(swept)], dtype=pl.String)
+        values = values.scatter(swept, plain)
+        asked = pl.DataFrame({"value": plain}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True))
+        odd[swept] = ~one.takes(asked).to_numpy()
+    return values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), odd
 
 
 class _Known:
