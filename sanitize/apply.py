@@ -125,7 +125,7 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=coded, write_statistics=["doc_no"], write_page_checksum=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Occurrences:
     """The columns of a task's occurrences that matter here, as arrays."""
 
@@ -354,7 +354,7 @@ class _Sheet:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Edits:
     """Edits in order of their place; `row` is the occurrence, `part` the editor's number."""
 

@@ -91,7 +91,7 @@ def plain(array: pa.Array) -> pa.Array:
     return array.cast(wanted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Flat:
     """The strings of one leaf of a batch, flat: `texts` (large_string, never chunked), the row of each, and its place in the row."""
 

@@ -385,7 +385,9 @@ def _documents(work: Path) -> Any:
     from sanitize.shards import Documents, read_json
 
     index = read_json(work / "index.json")
-    return Documents.from_json(index["documents"]).sources if index else ()
+    sources = Documents.from_json(index["documents"]).sources if index else ()
+    # without its input a corpus can still be asked about everything but its documents
+    return sources if all(Path(source.path).is_file() for source in sources) else ()
 
 
 def _ask(work: Path, query: str | None, name: str | None, given: Mapping[str, str], reveal: bool, format: str) -> None:

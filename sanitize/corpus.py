@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,9 +79,9 @@ def documents_of(survey: Survey, staged: Mapping[int, Mapping[str, Any]], work: 
     for unit in survey.units:
         if unit.view:
             assert unit.rows is not None
-            rows, path, columns = unit.rows, unit.path, {standard: source for source, standard in unit.columns}
+            rows, path, columns = unit.rows, os.path.abspath(unit.path), {standard: source for source, standard in unit.columns}
         else:
-            rows, path = int(staged[unit.no]["rows"]), str(work / "documents" / f"{unit.no:05d}.parquet")
+            rows, path = int(staged[unit.no]["rows"]), os.path.abspath(work / "documents" / f"{unit.no:05d}.parquet")
             columns = {name: name for name in survey.schema.names}
         sources.append(Source(path=path, rows=rows, first_doc_no=first, columns=columns))
         first += rows

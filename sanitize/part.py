@@ -40,7 +40,7 @@ class Counts:
     tables: Mapping[str, Path]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
     """What an editor sees: the occurrences of its kinds in some whole documents, in order, and none that an earlier part claimed.
 
@@ -108,7 +108,11 @@ def checked(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> 
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         path = _path(where, first["loc"])
         if first["type"] == "extra_forbidden":
-            raise PlanError(f"{path}: unknown key; {nearest(str(first['loc'][-1]), model.model_fields)}") from None
+            *outer, key = first["loc"]
+            for step in outer:
+                inner = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
+                model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+            raise PlanError(f"{path}: unknown key; {nearest(str(key), model.model_fields)}") from None
         raise PlanError(f"{path}: {first['msg']}") from None
 
 

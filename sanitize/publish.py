@@ -65,7 +65,7 @@ def recorded(record: Path, fingerprint: str) -> dict[str, Any] | None:
         if found["fingerprint"] != fingerprint or any(sha256(Path(path)) != known for path, known in found["files"].items()):
             return None
         return dict(found["result"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -132,18 +132,18 @@ def shard_name(number: int, count: int) -> str:
 
 def swap(new: Path, out: Path) -> None:
     """Give the folder `new` the name `out` in one rename; what was there goes away afterwards."""
+    old = out.with_name(out.name + ".old")
     if not out.exists():
         new.rename(out)
-    elif not _exchange(new, out):
+    elif _exchange(new, out):
+        shutil.rmtree(new)
+    else:
         # no atomic exchange on this system: the old folder steps aside for a moment
-        old = out.with_name(out.name + ".old")
         shutil.rmtree(old, ignore_errors=True)
         out.rename(old)
         new.rename(out)
-        shutil.rmtree(old)
-    else:
-        shutil.rmtree(new)
     fsync(out.parent)
+    shutil.rmtree(old, ignore_errors=True)  # also what a stop between the two renames left
 
 
 def _exchange(one: Path, other: Path) -> bool:

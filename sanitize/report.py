@@ -29,7 +29,7 @@ _AROUND = 48  # characters of masked text shown on either side of a sample
 _INPUTS = 200  # input files listed one by one; a corpus may have a million
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sample:
     """One edit with the text around it: `lead` + `before` + `tail` became `lead` + `after` + `tail`."""
 

@@ -13,8 +13,10 @@ import functools
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,6 +64,10 @@ class Settings:
     replace: bool = False
     progress: Progress = lambda stage, done, total: None
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
+            raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
+
 
 @dataclass
 class Stages:
@@ -93,18 +99,20 @@ class Run:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Run:
-        fresh = not self.work.exists()
+        self._fresh = not self.work.exists()
         try:
-            self._begin()
+            with disk_trouble(self.work.parent):
+                self._begin()
         except BaseException:
-            self._stack.close()
-            if fresh:
-                shutil.rmtree(self.work, ignore_errors=True)
+            self.__exit__(*sys.exc_info())
             raise
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stack.close()
+        if kind is not None and self._fresh and not (self.work / "index.json").exists():
+            # nothing was done yet that a second try could use
+            shutil.rmtree(self.work, ignore_errors=True)
 
     def _begin(self) -> None:
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
@@ -308,12 +316,7 @@ class Run:
             apply.VERSION,
         )
         if self._unchanged(out, plan_hash):
-            return {
-                **json.loads((out / "manifest.json").read_text("utf-8"))["summary"],
-                "changed": False,
-                "out": str(out),
-                "work": str(self.work),
-            }
+            return {**Corpus.open(out).manifest["summary"], "changed": False, **self._spent(began, 0, out)}
         found = self.find()
         run = self.work / "runs" / plan_hash
         run.mkdir(parents=True, exist_ok=True)
@@ -366,19 +369,7 @@ class Run:
         )
         with self.stages.measure("publish"):
             self._publish(run, plan, out, summary, applied)
-        seconds = time.monotonic() - began
-        summary |= {
-            "changed": True,
-            "notes": self.notes,
-            "text_bytes": found["text_bytes"],
-            "stages": self.stages.found,
-            "seconds": round(seconds, 2),
-            "mb_per_s": round(found["text_bytes"] / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(max(stage["peak_rss_mb"] for stage in self.stages.found.values()), 1),
-            "out": str(out),
-            "work": str(self.work),
-        }
-        return summary
+        return {**summary, "changed": True, **self._spent(began, found["text_bytes"], out)}
 
     def _apply_job(self, run: Path, plan: Plan, needs: tuple[Counts, ...], no: int, sweep: tuple[Path, ...]) -> Job:
         low, high = self.ranges[no]
@@ -472,6 +463,20 @@ class Run:
             manifest=manifest,
             leaks_in=lambda texts: verify.scan(run / "counts" / "flagged.parquet", texts) if self.settings.verify != "off" else [],
         )
+
+    def _spent(self, began: float, text_bytes: int, out: Path) -> dict[str, Any]:
+        """What this command took, and where its results lie."""
+        seconds = time.monotonic() - began
+        return {
+            "notes": self.notes,
+            "text_bytes": text_bytes,
+            "stages": self.stages.found,
+            "seconds": round(seconds, 2),
+            "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
+            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.stages.found.values()), default=0.0), 1),
+            "out": str(out),
+            "work": str(self.work),
+        }
 
     def _told(self) -> dict[str, Any]:
         """The settings that decide what comes out."""

@@ -112,7 +112,7 @@ class Documents:
         return cls(sources=sources, schema=schema, main=Leaf(column, tuple(steps)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CellColumn:
     """The cells of one leaf in a batch: their texts, the row and the cell number of each."""
 

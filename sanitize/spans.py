@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 _OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Buffers:
     """The bytes of a large_string column without nulls: text i is data[offsets[i]:offsets[i + 1]], offsets[0] = 0."""
 

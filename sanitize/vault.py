@@ -10,8 +10,11 @@ from sanitize.keyed import Key
 
 def private(folder: Path) -> Path:
     """A folder of mode 0700, made if it is not there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        raise UsageError(f"{folder}: cannot be made a private folder ({type(error).__name__}); take another place for it") from None
     return folder
 
 

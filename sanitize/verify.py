@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from sanitize import tables
 from sanitize.cells import Leaf, flatten, leaves, plain
-from sanitize.errors import LeakFound, UsageError
+from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.kinds.kind import boundaries, kinds, word_bytes
 from sanitize.shards import Corpus, Documents, cells_of, read_json
 from sanitize.spans import Buffers, code_points, cut, matches
@@ -100,17 +100,20 @@ class Flagged:
         wide = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
         # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
         wide = wide.with_columns(form=pl.Series([value.translate(_COMPATIBLE) for value in wide["value"]], dtype=pl.String))
-        both = pl.concat([plainly, wide]).filter(pl.col("form") != "").unique(["form"], keep="first", maintain_order=True).sort("form")
+        both = (
+            pl.concat([plainly, wide])
+            .filter(pl.col("form") != "")
+            .unique(["form", "kind"], keep="first", maintain_order=True)
+            .sort("form", "kind")
+        )
         pq.write_table(both.select("form", "kind", "value_id").to_arrow(compat_level=pl.CompatLevel.oldest()), out, compression="lz4")
         return int(frame["value_id"].n_unique())
 
     @classmethod
-    @functools.lru_cache(maxsize=2)
     def read(cls, path: Path) -> Flagged:
         """The forms in a file that `write` made; kept in this process for the next task."""
-        table = pq.read_table(path, partitioning=None).combine_chunks()
-        forms = table.column("form").chunk(0).cast(pa.large_string()) if table.num_rows else pa.array([], pa.large_string())
-        return cls(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
+        stat = path.stat()
+        return _flagged(path, stat.st_mtime_ns, stat.st_ino)
 
     def find(self, texts: pa.LargeStringArray) -> Matches:
         """All bounded places of all forms in a column of texts, in any ASCII letter case."""
@@ -185,6 +188,13 @@ class Flagged:
         text_no, form = text_no[found.text_no][touches], found.form[touches]
         base = buffers.offsets[text_no]
         return Matches(text_no, first[touches] - base, last[touches] - base, form)
+
+
+@functools.lru_cache(maxsize=2)
+def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
+    table = pq.read_table(path, partitioning=None).combine_chunks()
+    forms = table.column("form").chunk(0).cast(pa.large_string()) if table.num_rows else pa.array([], pa.large_string())
+    return Flagged(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
 
 
 class _Trie:
@@ -371,7 +381,8 @@ def _batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
     """The shard's rows as plain tables, with the doc_no of each: documents that are gone have none."""
     with pq.ParquetFile(task.shard, page_checksum_verification=True) as file:
         numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
-        assert len(numbers) == file.metadata.num_rows
+        if len(numbers) != file.metadata.num_rows:
+            raise OutputBroken(f"{task.shard}: {file.metadata.num_rows} rows, where the run wrote {len(numbers)}; run again with --replace")
         at = 0
         for batch in file.iter_batches(10_000, use_threads=False):
             if batch.num_rows:
@@ -390,10 +401,11 @@ def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], seen_at
     key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * unit
     mine = ((docs - base) * cell_count + cells) * unit
     start, stop = key + kept["start_byte"].to_numpy(), key + kept["stop_byte"].to_numpy()
+    # the furthest end of all kept originals that begin before a match
     place = np.searchsorted(start, mine + seen_at.start, side="right") - 1
-    inside = (place >= 0) & (stop[np.maximum(place, 0)] >= mine + seen_at.stop)
-    whole = inside & (start[place] == mine + seen_at.start) & (stop[place] == mine + seen_at.stop)
-    return inside, len(np.unique(place[whole]))
+    inside = (place >= 0) & (np.maximum.accumulate(stop)[np.maximum(place, 0)] >= mine + seen_at.stop)
+    each, entry = _ranges(np.searchsorted(start, mine + seen_at.start, side="left"), place + 1)
+    return inside, len(np.unique(entry[stop[entry] == (mine + seen_at.stop)[each]]))
 
 
 @dataclass(frozen=True)
@@ -424,7 +436,7 @@ def _sorted_out(
     edits = edits.filter(pl.col("doc_no").is_in(wanted.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
     found = pl.DataFrame(pq.read_table(task.occurrences, columns=["doc_no", "cell", "start_byte", "stop_byte", "kind"], partitioning=None))
     left = found.filter(pl.col("doc_no").is_in(wanted.implode()) & pl.col("kind").cast(pl.String).is_in(list(task.opaque)))
-    place = _Places(edits)
+    place = _Places(edits, int(max(cell.max(), edits["cell"].max() or 0, left["cell"].max() or 0)) + 1, int(doc_no.min()))
     inside = np.zeros(len(form), np.bool_)
     whole = np.zeros(len(form), np.bool_)
     mine = place.key(doc_no, cell)
@@ -449,20 +461,18 @@ class _Places:
 
     _UNIT = np.int64(1) << 30
 
-    def __init__(self, edits: pl.DataFrame) -> None:
-        self.cells = int(edits["cell"].max() or 0) + 2  # type: ignore[arg-type]
-        self.base = int(edits["doc_no"].min() or 0)  # type: ignore[arg-type]
+    def __init__(self, edits: pl.DataFrame, cells: int, first_doc_no: int) -> None:
+        self.cells, self.base = cells, first_doc_no
         key = self.key(edits["doc_no"].to_numpy(), edits["cell"].to_numpy())
         self.low, self.high = key + edits["start_byte"].to_numpy(), key + edits["stop_byte"].to_numpy()
         grown = edits["size"].to_numpy() - (self.high - self.low)
         self.total = np.concatenate([[0], np.cumsum(grown)])
-        self.cell_first = np.searchsorted(key, key)
-        self.out_low = self.low + self.total[:-1] - self.total[self.cell_first]
+        self.out_low = self.low + self.total[:-1] - self.total[np.searchsorted(key, key)]
         self.out_high = self.out_low + edits["size"].to_numpy()
 
     def key(self, doc_no: I64, cell: I64) -> I64:
         """A number for each cell, ascending, with room for the places in it."""
-        return ((doc_no - self.base) * self.cells + np.minimum(cell, self.cells - 1)) * self._UNIT
+        return (doc_no - self.base) * (self.cells * self._UNIT) + cell * self._UNIT
 
     def shifted(self, key: I64, place: I64) -> I64:
         """Places of the input text in the output text."""
@@ -547,6 +557,8 @@ def check(out: Path | str, work: Path | str | None = None) -> dict[str, Any]:
     described = read_json(work / "index.json")
     folder = work / "runs" / str(corpus.manifest["plan_hash"])
     flagged = folder / "counts" / "flagged.parquet"
+    if corpus.manifest["settings"]["verify"] == "off":
+        raise UsageError(f"{out}: was made with --verify off, so there is nothing to hold it against; run again without, and --replace")
     if described is None or not flagged.is_file():
         raise UsageError(f"{work}: does not hold the run that made {out}; name its folder with --work (default: {out}.private)")
     documents = Documents.from_json(described["documents"])
@@ -571,7 +583,10 @@ def check(out: Path | str, work: Path | str | None = None) -> dict[str, Any]:
                 sweep=Path(spill) / name,
             )
             results.append(verify_task(task))
-    texts = {page: (out / page).read_text("utf-8") for page in ("README.md", "report.html", "manifest.json")}
+    try:
+        texts = {page: (out / page).read_text("utf-8") for page in ("README.md", "report.html", "manifest.json")}
+    except (OSError, UnicodeDecodeError) as error:
+        raise OutputBroken(f"{out}: a page of it cannot be read ({type(error).__name__}); run again with --replace") from None
     pages = scan(flagged, texts)
     leaks = sum(len(result["leaks"]) + result["swept"] for result in results) + len(pages)
     lost = sum(result["kept_planned"] - result["kept_seen"] for result in results)

@@ -191,6 +191,8 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "OUT is a file": (lambda f: (f / "out").write_text("mine"), RUN, 2, ["out", "was not made by sanitize"]),
     # bug: a bare FileExistsError, exit 1
     "WORK is a file": (lambda f: (f / "out.private").write_text("mine"), RUN, 2, ["out.private"]),
+    # bug: a bare NotADirectoryError, exit 1
+    "OUT below a file": (lambda f: (f / "note").write_text("mine"), "run in.parquet -o note/out", 2, ["note"]),
     "no key": (nothing, f"{RUN} --key nokey", 2, ["nokey", "64 hexadecimal digits"]),
     "a key that others read": (lambda f: a_key(f, 0o644), f"{RUN} --key key", 2, ["key", "0644", "chmod 600"]),
     "a key that is none": (lambda f: a_key(f, text="not a key"), f"{RUN} --key key", 2, ["not a key", "64 hexadecimal digits"]),

@@ -212,14 +212,14 @@ def test_part_stores_hold_every_part_once_sorted_in_lower_case(tmp_path: Path) -
             ("PHONE_NUMBER", "212-555-0123", "+12125550123"),
         ],
     )
-    other = values(tmp_path / "two.parquet", [("EMAIL_ADDRESS", "bea_roe@example.com", None), ("EMAIL_ADDRESS", "Desk@example.net", None)])
+    other = values(tmp_path / "two.parquet", [("EMAIL_ADDRESS", "bea_roe@example.com", None), ("EMAIL_ADDRESS", "Sales@example.net", None)])
     counts.part_stores(["EMAIL_ADDRESS", "PHONE_NUMBER"], [one, other], tmp_path / "stores.parquet")
     assert stores(tmp_path / "stores.parquet") == {
         ("EMAIL_ADDRESS", "domain"): ["example", "mail.example"],
         ("EMAIL_ADDRESS", "first"): ["ann", "bea"],
         ("EMAIL_ADDRESS", "host"): ["example.com", "example.net", "example.org", "mail.example.com"],
         ("EMAIL_ADDRESS", "last"): ["roe"],
-        ("EMAIL_ADDRESS", "local"): ["desk"],
+        ("EMAIL_ADDRESS", "local"): ["desk", "sales"],
         ("EMAIL_ADDRESS", "tld"): ["com", "net", "org"],
     }
 

@@ -39,13 +39,36 @@ RMFT = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"]
 # --- invented corpora -------------------------------------------------------------------------------------------------------------
 
 VALUES = [
-    "bob@example.com", "Bob@Example.com", "bob.mann@example.com", "BOB.MANN@EXAMPLE.COM", "ann_lee@mail.example.org", "Cleo.Day7@example.net",
-    "o'neil@example.com", "d.e.f@example.co.uk", "zoe@corp-2.example.org", "kim-j@example.io", "<bob@corp>", "<x.y@example.com>",
-    "713-555-0123", "+1 (713) 555-0123", "713.555.0188", "+49 30 5550 1234", "93.184.216.34", "10.20.30.40", "2001:db8::8a2e:370:7334",
-    "4111 1111 1111 1111", "5555-5555-5555-4444", "GB82 WEST 1234 5698 7654 32", "123-45-6789",
-    "http://www.example.com/?u=bob@example.com&x=1", "https://93.184.216.34/a", "www.example.org/713-555-0123", "http://example.com/plain",
-    "<200102031234.A1234$ab@host>", "mailto:ann_lee@mail.example.org",
-]  # fmt: skip
+    "bob@example.com",
+    "Bob@Example.com",
+    "bob.mann@example.com",
+    "BOB.MANN@EXAMPLE.COM",
+    "ann_lee@mail.example.org",
+    "Cleo.Day7@example.net",
+    "o'neil@example.com",
+    "d.e.f@example.co.uk",
+    "zoe@corp-2.example.org",
+    "kim-j@example.io",
+    "<bob@corp>",
+    "<x.y@example.com>",
+    "713-555-0123",
+    "+1 (713) 555-0123",
+    "713.555.0188",
+    "+49 30 5550 1234",
+    "93.184.216.34",
+    "10.20.30.40",
+    "2001:db8::8a2e:370:7334",
+    "4111 1111 1111 1111",
+    "5555-5555-5555-4444",
+    "GB82 WEST 1234 5698 7654 32",
+    "123-45-6789",
+    "http://www.example.com/?u=bob@example.com&x=1",
+    "https://93.184.216.34/a",
+    "www.example.org/713-555-0123",
+    "http://example.com/plain",
+    "<200102031234.A1234$ab@host>",
+    "mailto:ann_lee@mail.example.org",
+]
 # values that no pattern finds, in characters that only look alike, and what they stand for
 HIDDEN = {
     "ｂｏｂ@example.com": "bob@example.com",
@@ -57,9 +80,34 @@ HIDDEN = {
     "GB82 WEST 1234 5698 7654 ３2": "GB82 WEST 1234 5698 7654 32",
 }
 FILLER = [
-    " ", "\n", "\n\n", ", ", "; ", ": ", "(", ")", "'", "é", "中文", "🙂", "e\u0301", "\u202eאב\u202c", "call me", "x", "7", ".", "\x01", "\x02", "\x00", "",
-    "From: ", "\nTo: ", "Subject: hi\nReferences: ", "\nMessage-ID: ", "From: Bob <bob@example.com>\nTo: ann_lee@mail.example.org\n\n",
-]  # fmt: skip
+    " ",
+    "\n",
+    "\n\n",
+    ", ",
+    "; ",
+    ": ",
+    "(",
+    ")",
+    "'",
+    "é",
+    "中文",
+    "🙂",
+    "e\u0301",
+    "\u202eאב\u202c",
+    "call me",
+    "x",
+    "7",
+    ".",
+    "\x01",
+    "\x02",
+    "\x00",
+    "",
+    "From: ",
+    "\nTo: ",
+    "Subject: hi\nReferences: ",
+    "\nMessage-ID: ",
+    "From: Bob <bob@example.com>\nTo: ann_lee@mail.example.org\n\n",
+]
 TEXTS = st.lists(st.one_of(st.sampled_from(VALUES), st.sampled_from(FILLER)), max_size=10).map(" ".join)
 WILD = st.lists(st.sampled_from(VALUES + FILLER), max_size=10).map("".join)
 MAYBE = st.one_of(st.none(), st.just(""), TEXTS)
@@ -193,6 +241,17 @@ class Made:
             shift += size - (edit["stop_byte"] - edit["start_byte"])
         return out
 
+    def opaque(self, doc_no: int, cell: int) -> list[tuple[int, int]]:
+        """Where the Message-IDs of a cell that the plan leaves stand in the output, in bytes: what is inside belongs to them."""
+        edits = self.by_cell.get((doc_no, cell), [])
+        out = []
+        for one in self.found if "MESSAGE_ID" not in self.edited else ():
+            if (one["doc_no"], one["cell"], one["kind"]) == (doc_no, cell, "MESSAGE_ID"):
+                before = [edit for edit in edits if edit["stop_byte"] <= one["start_byte"]]
+                shift = sum(len(edit["replacement"].encode()) - edit["stop_byte"] + edit["start_byte"] for edit in before)
+                out.append((one["start_byte"] + shift, one["stop_byte"] + shift))
+        return out
+
 
 def rows_in(path: Path) -> list[Row]:
     return [row for file in sorted(path.glob("*.parquet")) for row in pq.read_table(file, partitioning=None).to_pylist()]
@@ -208,8 +267,8 @@ def sanitized(base: Path, rows: list[Row], plan: str, changes: Sequence[str] = (
     ran = work / "runs" / summary["plan_hash"]
     table = pa.concat_tables([pq.read_table(path) for path in sorted((base / "out" / "data").iterdir())])
     left = iter(table.to_pylist())
-    gone = {row["doc_no"] for row in rows_in(work / "quarantine" / "find")} | {row["doc_no"] for row in rows_in(work / "quarantine" / "read")}
-    swept = [row for row in rows_in(ran / "sweep") if (ran / "sweep").is_dir()]
+    gone = {row["doc_no"] for part in ("find", "read") for row in rows_in(work / "quarantine" / part)}
+    swept = rows_in(ran / "sweep")
     return Made(
         before=rows,
         after=[{} if no in gone else next(left) for no in range(len(rows))],
@@ -286,7 +345,7 @@ def standing(text: str, forms: dict[str, str]) -> Iterator[tuple[int, int, str]]
 
 
 def law_3(made: Made) -> None:
-    """No value that had to go stands in any output text, but for the kept ones; and the kept ones are whole and where they are said to be."""
+    """No value that had to go stands in any output text but for the kept ones, and those are whole and where they are said to be."""
     assert made.summary["leaks"] == 0
     forms = {"".join(map(compatible, row["value"])): row["kind"] for row in made.values if row["kind"] in made.edited}
     texts_of = {row["value_id"]: set() for row in made.values}
@@ -304,7 +363,12 @@ def law_3(made: Made) -> None:
             for start, stop, kind in standing(text or "", forms):
                 inside = any(low <= start and stop <= high and (low, high) != (start, stop) for low, high in new)
                 inside |= any(row["start_byte"] <= start and stop <= row["stop_byte"] for row in stay)
+                inside |= any(low <= start and stop <= high and (low, high) != (start, stop) for low, high in made.opaque(no, cell))
                 assert inside, f"doc_no {no}, cell {cell}: {kind} at {start}..{stop}"
+
+
+def place(one: Row) -> tuple[Any, ...]:
+    return tuple(one[name] for name in ("doc_no", "cell", "start_byte", "stop_byte", "kind"))
 
 
 def law_6(made: Made, keep: int, kinds_kept: Sequence[str]) -> None:
@@ -327,9 +391,18 @@ def law_6(made: Made, keep: int, kinds_kept: Sequence[str]) -> None:
         if not touched:
             uncovered[one["doc_no"], one["cell"], one["value_id"]] += 1
     assert uncovered == Counter(kept), "what is not replaced is exactly what is kept"
-    if not made.summary["verify"]["swept"]:
-        firsts = Counter((doc_no, cell, value) for value, places in per_value.items() for doc_no, cell, _ in sorted(places)[:keep])
-        assert firsts == Counter(kept), "the kept ones are the first in corpus order"
+    swept = [one for one in made.found if one["finder"] == "sweep"]
+    found = [one for one in made.found if one["finder"] != "sweep"]
+    assert not set(map(place, swept)) & set(map(place, found)), "only what was missed is swept"
+    crossed = {
+        (one["doc_no"], one["cell"], one["start"])
+        for one in made.found
+        for other in swept
+        if place(one)[:2] == place(other)[:2] and one["start"] < other["stop"] and other["start"] < one["stop"]
+    }
+    places = [(value, where) for value, mine in per_value.items() for where in sorted(mine)[:keep] if where not in crossed]
+    firsts = Counter((*where[:2], value) for value, where in places)
+    assert firsts == Counter(kept), "the kept ones are the first in corpus order"
     by_value = Counter(row["value_id"] for row in made.kept)
     assert all(times <= keep for times in by_value.values())
     assert made.summary["kept_originals"] == len(made.kept) == sum(by_value.values())
@@ -363,6 +436,10 @@ def fresh(made: Made) -> None:
             seen.add((edit["doc_no"], edit["kind"], form))
 
 
+def case(word: str) -> str:
+    return "upper" if word.isupper() else "title" if word.istitle() else "lower"  # mixed counts as lower
+
+
 def anchored(made: Made, anchors: Sequence[str], exactly: bool) -> None:
     """A variant of an address keeps one part of it, and its separators and letter case."""
     split = kinds()["EMAIL_ADDRESS"].split
@@ -388,18 +465,22 @@ def anchored(made: Made, anchors: Sequence[str], exactly: bool) -> None:
             for name in ("first", "last", "domain"):
                 word = old[name]
                 if word.isalpha() and len(word) > 1 and name not in same:
-                    assert new[name].isupper() == word.isupper() and new[name].islower() == word.islower()
+                    assert case(new[name]) == case(word)
 
 
 # a corpus is small as it is drawn: to make a failing one smaller would take minutes
-SLOW: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.reuse, Phase.generate]}
+SLOW: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate],
+}
 
 
 # --- law 1 ------------------------------------------------------------------------------------------------------------------------
 
 
 @given(corpora(ids=False, wild=True), st.sampled_from(["rmft", "erase", "redact"]), st.integers(4, 20))
-@settings(max_examples=12, **SLOW)
+@settings(max_examples=8, **SLOW)
 def test_law_1_the_same_bytes_however_the_input_is_cut_and_read(rows: list[Row], plan: str, size: int) -> None:
     with folder() as base:
         chosen = load_plan(plan, changes=["edit.0.label=numbered"] if plan == "redact" else [])
@@ -419,7 +500,7 @@ def test_law_1_the_same_bytes_however_the_input_is_cut_and_read(rows: list[Row],
 
 
 @given(corpora(wild=True), st.integers(3, 9))
-@settings(max_examples=8, **SLOW)
+@settings(max_examples=6, **SLOW)
 def test_law_1_the_texts_do_not_hang_on_the_size_of_shards(rows: list[Row], size: int) -> None:
     with folder() as base:
         inputs = write(base / "in", rows)
@@ -550,6 +631,20 @@ def test_rmft(rows: list[Row], keep: int, stores: str) -> None:
         assert made.summary["kept_originals"] == sum(min(keep, many) for many in times.values())
 
 
+@pytest.mark.parametrize("anchors", [["first", "last", "domain"], ["domain"], ["first", "tld"], []])
+def test_variants_stay_fresh_where_the_stores_are_small(tmp_path: Path, anchors: list[str]) -> None:
+    addresses = ["bob.mann@example.com", "ann@example.org", "Ann.Lee@example.com"]
+    texts = [" ".join(addresses[no % 3 :] * 12) for no in range(6)]
+    rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts)]
+    made = sanitized(tmp_path, rows, "rmft", [f"edit.0.anchors={anchors}"])
+    for law in (law_2, law_3, law_4, fresh):
+        law(made)
+    law_6(made, 1, RMFT)
+    if anchors:
+        anchored(made, anchors, exactly=False)
+    assert made.summary["kept_originals"] == 3
+
+
 @given(corpora(ids=False), st.sampled_from(["curated", "mixed"]))
 @settings(max_examples=8, **SLOW)
 def test_rmft_with_four_anchors(rows: list[Row], stores: str) -> None:
@@ -604,9 +699,17 @@ def test_law_3_values_in_other_characters_are_swept(tmp_path: Path, hidden: str,
     law_6(made, int(plan == "rmft"), RMFT if plan == "rmft" else [])
 
 
+# bug: `_Places.key` takes all cells above the last edited one for one cell, so a Message-ID of another cell hides a leak
+def test_law_3_a_message_id_hides_nothing_in_another_cell(tmp_path: Path) -> None:
+    row: Row = {"n": 0, "day": None, "user_id": None, "text": "bob@example.com", "subject": None, "messages": None}
+    token = "<200102031234.A1234$abcdefghijklmnop@host.example>"
+    other = {**row, "subject": "a ｂｏｂ@example.com", "messages": [{"role": None, "content": token}]}
+    made = sanitized(tmp_path, [row, other], "rmft")
+    law_2(made)
+    law_3(made)
+
+
 @pytest.mark.parametrize("seed", range(4))
-# bug: a swept span that crosses a kept original takes the keeping from it, but not its bytes: the second look calls that a leak
-# (test_rmft, test_rmft_with_four_anchors and test_a_nested_main_text meet it too)
 def test_law_3_a_swept_value_may_cross_a_kept_one(tmp_path: Path, seed: int) -> None:
     texts = ["zoe@corp.example.org.bob@example.com", "bob@example.com", "ann@example.net"]
     rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts)]
@@ -630,9 +733,14 @@ def test_law_4_bad_records_are_set_aside_and_counted(rows: list[Row], data: st.D
     with folder() as base:
         (path,) = write(base / "in", rows)
         table = pq.read_table(path)
-        raws = [b"ann@example.org \xff\xfe" if no in broken else (text or "").encode() for no, text in enumerate(table.column("text").to_pylist())]
+        raws = [
+            b"ann@example.org \xff\xfe" if no in broken else (text or "").encode()
+            for no, text in enumerate(table.column("text").to_pylist())
+        ]
         offsets = list(itertools.accumulate(map(len, raws), initial=0))
-        texts = pa.StringArray.from_buffers(len(raws), pa.py_buffer(pa.array(offsets, pa.int32()).buffers()[1]), pa.py_buffer(b"".join(raws)))
+        texts = pa.StringArray.from_buffers(
+            len(raws), pa.py_buffer(pa.array(offsets, pa.int32()).buffers()[1]), pa.py_buffer(b"".join(raws))
+        )
         pq.write_table(table.set_column(table.schema.get_field_index("text"), "text", texts), path, row_group_size=4)
         if len(broken | large) == len(rows):
             return
@@ -674,7 +782,6 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-# bug: a time zone becomes UTC and a duration int64: the writer leaves out Arrow's own schema, and Parquet has no other place for them
 def test_law_2_kept_columns_keep_values_and_types(tmp_path: Path, name: str) -> None:
     pq.write_table(pa.table({"text": ["a bob@example.com", None, "bob@example.com"], "odd": ODD[name]}), tmp_path / "in.parquet")
     before = pq.read_table(tmp_path / "in.parquet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import operator
 import os
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import apply, cli, index, keyed, publish, queries, run, shards, verify
+from sanitize import apply, cli, index, keyed, publish, queries, shards, verify
 from sanitize.engines.local import Local
 from sanitize.errors import SanitizeError
 from sanitize.find.patterns import Patterns
@@ -32,11 +33,13 @@ from sanitize.run import Run, Settings
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 MUST_GO = re.compile(r"canary\d+@|212-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
+run = importlib.import_module("sanitize.run")  # the module: `sanitize.run` is also the name of what it does
 
 
 def line(number: int) -> dict[str, Any]:
+    address = f"canary{number:04d}@canaryhost{number:04d}.example.com"
     return {
-        "text": f"Canaryword{number:04d} wrote canary{number:04d}@canaryhost{number:04d}.example.com\ncall 212-555-01{number:02d} canarytail{number:04d}",
+        "text": f"Canaryword{number:04d} wrote {address}\ncall 212-555-01{number:02d} canarytail{number:04d}",
         "subject": f"Canarysubject{number:04d} canary{number + 5000:04d}@example.com",
         "user_id": f"canary{number + 7000:04d}@example.com",
         "n": number,
@@ -96,9 +99,10 @@ def silent(answer: tuple[int, str], code: int = 0) -> None:
 
 @pytest.mark.parametrize("plan", ["rmft", "erase", "redact", "baseline"])
 def test_a_run_is_silent(here: Path, sanitize: Command, plan: str) -> None:
+    told = ["--plan", plan, "--rows-per-shard", 7, "--workers", 2 if plan == "rmft" else 1]
     for more in ([], ["--json"]):
-        silent(sanitize("run", "in.jsonl", "-o", f"out{len(more)}", "--plan", plan, "--rows-per-shard", 7, *more))
-        silent(sanitize("run", "in.jsonl", "-o", f"out{len(more)}", "--plan", plan, "--rows-per-shard", 7, *more))
+        silent(sanitize("run", "in.jsonl", "-o", f"out{len(more)}", *told, *more))
+        silent(sanitize("run", "in.jsonl", "-o", f"out{len(more)}", *told, *more))
     quiet(here)
     table = pa.concat_tables([pq.read_table(file) for file in sorted((here / "out0" / "data").iterdir())])
     if plan in ("erase", "redact"):
@@ -240,6 +244,7 @@ def loud(*_: Any, **__: Any) -> Any:
 )
 def test_a_full_disk_is_one_line(here: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, room: Any, name: str) -> None:
     monkeypatch.setattr(room, name, loud)
+    # bug: where the disk is full before the first task (making WORK, its lock), the OSError passes: exit 1, "please report"
     answer = sanitize("run", "in.jsonl", "-o", "out", "--workers", 1)
     silent(answer, 7)
     assert "ENOSPC" in answer[1] and answer[1].count("error: ") == 1
@@ -303,7 +308,6 @@ def test_a_leak_is_not_quoted(here: Path, sanitize: Command) -> None:
     answer = sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact")
     silent(answer, 4)
     assert "column doc_id: 4 EMAIL_ADDRESS" in answer[1] and not (here / "out").exists()
-    silent(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact", "--keep", "subject"), 4)
     quiet(here)
 
 

@@ -569,6 +569,15 @@ def test_a_kept_original_is_seen_and_what_stands_inside_it_belongs_to_it(tmp_pat
     assert hand.swept() == [(1, 0, MAIL, BOB)]
 
 
+def test_a_kept_original_beside_a_wide_letter_counts_once(tmp_path: Path) -> None:
+    """Both looks see it, the exact one and the one in compatible forms."""
+    one = f"\uff08{BOB}\uff09 \uff1a{PHONE}\uff01"
+    hand = Hand(tmp_path, table(one), [(MAIL, BOB), (TEL, PHONE)], kept=[kept_at(one, BOB)])
+    result = hand.look()
+    assert (result["kept_seen"], result["kept_planned"]) == (1, 1)
+    assert hand.swept() == [(0, 0, TEL, PHONE)]
+
+
 def test_a_kept_original_that_is_gone_is_missed(tmp_path: Path) -> None:
     hand = Hand(tmp_path, table(f"{BOB} and more"), [(MAIL, BOB)], kept=[(0, 0, 0, 18), (0, 0, 20, 23)])
     result = hand.look()

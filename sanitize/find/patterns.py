@@ -26,7 +26,7 @@ _INSIDE = ("URL",)  # kinds whose values are looked into
 _LESS, _MORE = ord("<"), ord(">")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Distinct:
     """The distinct values of a batch. `kind` indexes `Patterns.kinds`; `normalised` is the identity form of `value`."""
 
@@ -36,7 +36,7 @@ class Distinct:
     value_id: I64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Found:
     """Occurrences in a column of texts, sorted by (text_no, start, longest first), and their distinct values.
 
@@ -220,7 +220,7 @@ class Patterns:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Spans:
     text_no: I64
     starts: I64  # in the column's bytes
