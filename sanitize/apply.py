@@ -235,7 +235,9 @@ class _Sheet:
             mine = np.flatnonzero(leaf[edits.row] == number)
             if len(mine):
                 base = buffers[number].offsets[self.flat[edits.row[mine]]]
-                texts = splice(buffers[number], base + edits.start[mine], base + edits.stop[mine], edits.text.take(pa.array(mine)))
+                starts, stops = base + edits.start[mine], base + edits.stop[mine]
+                assert (starts[1:] >= stops[:-1]).all()
+                texts = splice(buffers[number], starts, stops, edits.text.take(pa.array(mine)))
                 if column.flat.texts.null_count:
                     texts = pc.if_else(column.flat.texts.is_valid(), texts, pa.scalar(None, pa.large_string()))
                 place = table.schema.get_field_index(column.leaf.column)

@@ -58,9 +58,9 @@ def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     mail = np.flatnonzero(texts.str.contains(_BLOCK).to_numpy())
     if not len(mail):
         return Sections(np.full(len(starts), -1, np.int32), [BODY])
-    # the header blocks alone, each up to where two line feeds meet for the first time
+    # the header blocks alone, each up to where two line feeds meet for the first time (a carriage return between them or not)
     low = buffers.offsets[mail]
-    meet = texts.gather(mail).str.find("\n\n", literal=True)
+    meet = texts.gather(mail).str.find(r"\n\r?\n")
     high = np.where(meet.is_null().to_numpy(), buffers.offsets[mail + 1], low + meet.fill_null(0).to_numpy().astype(np.int64))
     place = np.minimum(np.searchsorted(mail, text_no), len(mail) - 1)
     in_mail = mail[place] == text_no

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import verify
+from sanitize.matcher import FORMS
 from sanitize.plan import Plan
 from sanitize.publish import shard_name
 
@@ -75,7 +75,7 @@ def summary_of(
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
         "by_kind": kinds,
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
-        "verify": {**verified, "forms": list(verify.FORMS) if checked else [], "files": len(applied) + 3},
+        "verify": {**verified, "forms": list(FORMS) if checked else [], "files": len(applied) + 3},
         "publishable": plan.publishable and checked,
         "plan_name": plan.name,
         "plan_hash": plan_hash,

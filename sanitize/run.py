@@ -37,6 +37,7 @@ from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
 from sanitize.lock import locked
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
+from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan
 from sanitize.publish import Job, disk_trouble, perform, publish
@@ -340,7 +341,7 @@ class Run:
         if self.settings.verify != "off":
             with self.stages.measure("verify"), disk_trouble(self.work):
                 flagged = run / "counts" / "flagged.parquet"
-                values_checked = verify.Flagged.write(values, list(plan.edited), flagged)
+                values_checked = Flagged.write(values, list(plan.edited), flagged)
             seen = self._map("verify", [self._verify_task(run, plan, no) for no in every], measured=verify.verify_task)
             again = [no for no in every if seen[no]["swept"]]
             swept = sum(seen[no]["swept"] for no in again)

@@ -25,7 +25,7 @@ def _accepts(candidates: pl.DataFrame) -> pl.Series:
     # most candidates are neither: the rules are asked of the rest only
     rows = candidates.select((pl.col("id_field") | pl.col("bracketed")).arg_true()).to_series()
     value = pl.col("value")
-    address = (value.str.count_matches("@", literal=True) == 1) & ~value.str.contains("://", literal=True)
+    address = (value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]")
     some = candidates[rows].with_columns(row=rows).filter(address)
     taken[some.filter(pl.col("id_field"))["row"].to_numpy()] = True
     taken[some.filter(~pl.col("id_field")).filter(_generated(value))["row"].to_numpy()] = True

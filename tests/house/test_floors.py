@@ -16,7 +16,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented"),
     ("keyed", "cells", "spans", "render"),
     ("kinds", "plans", "part", "headers", "shards", "queries", "vault", "ledger"),
-    ("read", "find", "drop", "edit", "apply", "engines", "lock"),
+    ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher"),
     ("corpus", "index", "verify", "report", "publish", "counts"),
     ("plan", "samples"),
     ("manifest",),

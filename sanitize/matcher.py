@@ -1,0 +1,302 @@
+"""Where the values that had to go stand in a column of texts, in the forms `exact`, `case-folded` (ASCII without regard to case) and
+`NFKC` (each character in its Unicode compatibility form).
+
+Each form is known by eight of its bytes, its length and its last eight bytes; the few places of a text that pass are compared byte by
+byte. Exact, and as fast for many values as for few. Nothing here knows a kind's pattern; only its boundary rule is asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sanitize.kinds.kind import boundaries, kinds, word_bytes
+from sanitize.spans import Buffers, cut, matches
+
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+FORMS = ("exact", "case-folded", "NFKC")
+_PAD = np.zeros(16, np.uint8)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_AT = ord("@")
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Where flagged forms stand in a column: the text, first and last + 1 byte in it, and which form."""
+
+    text_no: I64
+    start: I64
+    stop: I64
+    form: I64
+
+
+class Flagged:
+    """The forms of all values that had to go, ready to be looked for."""
+
+    def __init__(self, forms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
+        self.kind, self.value_id = kind, value_id
+        self.names = list(kinds())
+        buffers = Buffers.of(forms)
+        self.data, self.offsets = np.concatenate([buffers.data, _PAD]), buffers.offsets
+        self.lengths = buffers.lengths
+        self.not_before, self.not_after = boundaries(list(kinds().values()))
+        self.word = word_bytes()
+        self.beyond_ascii = bool((buffers.data >= 128).any())
+        # an address is looked for around its @, which is rare in a text; anything else from its first byte on
+        signs = np.flatnonzero(buffers.data == _AT)
+        first = np.minimum(np.searchsorted(signs, buffers.offsets[:-1]), max(len(signs) - 1, 0))
+        before = (signs[first] if len(signs) else np.full(1, -1)) - buffers.offsets[:-1]
+        addressed = (before >= 0) & (before < self.lengths)
+        deep = addressed & (before >= 4) & (self.lengths - before >= 4)
+        flat = addressed & ~deep & (before >= 1) & (self.lengths - before >= 7)
+        plain = ~deep & ~flat
+        long, short = plain & (self.lengths >= 8), plain & (self.lengths < 8)
+        self.first = np.zeros(256, np.bool_)
+        self.first[self.data[self.offsets[:-1][plain]]] = True
+        self._around = []
+        for which, back in ((deep, 4), (flat, 1)):
+            if which.any():
+                self._around.append(_Trie(self, np.flatnonzero(which), before[which] - back, 8, back))
+        self._ahead = [_Trie(self, np.flatnonzero(long), np.zeros(long.sum(), np.int64), 8)] if long.any() else []
+        for width in np.unique(self.lengths[short]).tolist():
+            rows = np.flatnonzero(short & (self.lengths == width))
+            self._ahead.append(_Trie(self, rows, np.zeros(len(rows), np.int64), width))
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @classmethod
+    def write(cls, values: Sequence[Path], edited: Sequence[str], out: Path) -> int:
+        """Gather the forms of all values of the edited kinds from the vault into one file; returns how many distinct values."""
+        numbers = {name: number for number, name in enumerate(kinds())}
+        frames = []
+        for path in values:
+            frame = pl.DataFrame(pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None))
+            frame = frame.with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind").is_in(list(edited)))
+            frames.append(frame.with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32)))
+        frame = pl.concat(frames) if frames else pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String})
+        plainly = frame.with_columns(form=_ascii_lower(frame["value"]))
+        wide = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
+        # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
+        wide = wide.with_columns(form=pl.Series([value.translate(_COMPATIBLE) for value in wide["value"]], dtype=pl.String))
+        both = (
+            pl.concat([plainly, wide])
+            .filter(pl.col("form") != "")
+            .unique(["form", "kind"], keep="first", maintain_order=True)
+            .sort("form", "kind")
+        )
+        pq.write_table(both.select("form", "kind", "value_id").to_arrow(compat_level=pl.CompatLevel.oldest()), out, compression="lz4")
+        return int(frame["value_id"].n_unique())
+
+    @classmethod
+    def read(cls, path: Path) -> Flagged:
+        """The forms in a file that `write` made; kept in this process for the next task."""
+        stat = path.stat()
+        return _flagged(path, stat.st_mtime_ns, stat.st_ino)
+
+    def find(self, texts: pa.LargeStringArray) -> Matches:
+        """All bounded places of all forms in a column of texts, in any ASCII letter case."""
+        buffers = Buffers.of(texts)
+        if not len(self) or not len(buffers.data):
+            return _no_matches()
+        size = len(buffers.data)
+        low = np.frombuffer(b"".join([buffers.data.data, bytes(16)]).lower(), np.uint8)
+        windows: U64 = np.ndarray((size + 9,), "<u8", low, strides=(1,))
+        found = []
+        if self._around:
+            signs = np.flatnonzero(low == _AT)
+            found += [trie.find(low, windows, signs - trie.back) for trie in self._around]
+        if self._ahead:
+            places = np.flatnonzero(self.first[low[:size]])
+            found += [trie.find(low, windows, places) for trie in self._ahead]
+        at = np.concatenate([place for place, _ in found])
+        form = np.concatenate([row for _, row in found])
+        stop = at + self.lengths[form]
+        text_no = np.searchsorted(buffers.offsets, at, side="right") - 1
+        # inside one text, and not glued to bytes that the kind's rule forbids
+        good = stop <= buffers.offsets[text_no + 1]
+        at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
+        kind = self.kind[form]
+        before = (at > buffers.offsets[text_no]) & self.word[low[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
+        after = (
+            (stop < buffers.offsets[text_no + 1])
+            & self.word[low[stop - 1]]
+            & self.not_after[kind, buffers.data[np.minimum(stop, size - 1)]]
+        )
+        good = ~(before | after)
+        at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
+        order = np.lexsort((-stop, at))
+        base = buffers.offsets[text_no]
+        return Matches(text_no[order], (at - base)[order], (stop - base)[order], form[order])
+
+    def find_compatible(self, texts: pa.LargeStringArray) -> Matches:
+        """Places of forms that only show once characters are in their compatibility form; byte places are those of the text as it is.
+
+        Only what lies around such a character can differ from what `find` sees: windows as wide as the longest form are looked at.
+        """
+        buffers = Buffers.of(texts)
+        if not len(self):
+            return _no_matches()
+        some = np.flatnonzero(np.diff(np.searchsorted(np.flatnonzero(buffers.data >= 128), buffers.offsets)))
+        if len(some) < len(texts):
+            found = self.find_compatible(texts.take(pa.array(some))) if len(some) else _no_matches()
+            return Matches(some[found.text_no], found.start, found.stop, found.form)
+        starts, stops = matches(buffers, _changing(self.beyond_ascii))
+        if not len(starts):
+            return _no_matches()
+        text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
+        wide = int(self.lengths.max()) + 4
+        low, high = np.maximum(starts - wide, buffers.offsets[text_no]), np.minimum(stops + wide, buffers.offsets[text_no + 1])
+        # windows that overlap become one, and none cuts a character
+        new = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
+        low, high, text_no = low[new], np.maximum.reduceat(high, np.flatnonzero(new)), text_no[new]
+        for edge, step in ((low, -1), (high, 1)):
+            while (inside := (edge < len(buffers.data)) & ((buffers.data[np.minimum(edge, len(buffers.data) - 1)] & 0xC0) == 0x80)).any():
+                edge += step * inside
+        # a loop over windows around rare characters: Unicode's compatibility forms have no columnar implementation
+        raw = cut(buffers, low, high).to_pylist()
+        found = self.find(pa.array([window.translate(_COMPATIBLE) for window in raw], pa.large_string()))
+        first, last = np.empty(len(found.start), np.int64), np.empty(len(found.start), np.int64)
+        for place in np.unique(found.text_no):
+            mine = np.flatnonzero(found.text_no == place)
+            first[mine], last[mine] = _original(raw[int(place)], found.start[mine], found.stop[mine])
+        first, last = first + low[found.text_no], last + low[found.text_no]
+        # a match that does not touch such a character is one that `find` sees as it is, or one that only the window's edge made
+        near = np.searchsorted(stops, first, side="left")
+        touches = (near < len(starts)) & (starts[np.minimum(near, len(starts) - 1)] <= last)
+        text_no, form = text_no[found.text_no][touches], found.form[touches]
+        base = buffers.offsets[text_no]
+        return Matches(text_no, first[touches] - base, last[touches] - base, form)
+
+
+@functools.lru_cache(maxsize=2)
+def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
+    table = pq.read_table(path, partitioning=None).combine_chunks()
+    forms = table.column("form").chunk(0).cast(pa.large_string()) if table.num_rows else pa.array([], pa.large_string())
+    return Flagged(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
+
+
+class _Trie:
+    """Forms by eight bytes of theirs (`head`, `before` bytes behind their beginning), then their length, then their last bytes."""
+
+    def __init__(self, flagged: Flagged, rows: npt.NDArray[np.intp], before: I64, width: int, back: int = 0) -> None:
+        self.flagged, self.width, self.back = flagged, width, back
+        windows: U64 = np.ndarray((len(flagged.data) - 7,), "<u8", flagged.data, strides=(1,))
+        self.mask = np.uint64(0xFFFFFFFFFFFFFFFF >> (64 - 8 * width))
+        lengths = flagged.lengths[rows]
+        heads = windows[flagged.offsets[rows] + before] & self.mask
+        tails = windows[flagged.offsets[rows] + lengths - width] & self.mask
+        order = np.lexsort((tails, lengths, before, heads))
+        rows, heads, before, lengths, tails = rows[order], heads[order], before[order], lengths[order], tails[order]
+        self.heads, first = np.unique(heads, return_index=True)
+        group = np.repeat(np.arange(len(self.heads)), np.diff(np.append(first, len(heads))))
+        # the distinct (head, before, length), and where those of each head begin
+        new = np.append(True, (np.diff(group) != 0) | (np.diff(before) != 0) | (np.diff(lengths) != 0))
+        self.pair_before, self.pair_length = before[new], lengths[new]
+        self.pairs_from = np.append(np.searchsorted(group[new], np.arange(len(self.heads))), new.sum())
+        self.tails = np.unique(tails)
+        pair = np.cumsum(new) - 1
+        self.keys = pair * len(self.tails) + np.searchsorted(self.tails, tails)
+        self.rows = rows
+        bits = min(26, max(12, len(self.heads).bit_length() + 4))
+        self.shift = np.uint64(64 - bits)
+        self.map = np.zeros(1 << bits, np.bool_)
+        self.map[(self.heads * _MIX) >> self.shift] = True
+
+    def find(self, low: npt.NDArray[np.uint8], windows: U64, places: I64) -> tuple[I64, I64]:
+        """Where a form begins, byte for byte, and which; `places` are where its head may stand."""
+        if self.back:
+            places = places[places >= 0]
+        heads = windows[places]
+        if self.width < 8:
+            heads = heads & self.mask
+        maybe = np.flatnonzero(self.map[(heads * _MIX) >> self.shift])
+        places, heads = places[maybe], heads[maybe]
+        head = np.minimum(np.searchsorted(self.heads, heads), len(self.heads) - 1)
+        same = self.heads[head] == heads
+        places, head = places[same], head[same]
+        # each place with each beginning and length that its head knows
+        each, pair = ranges(self.pairs_from[head], self.pairs_from[head + 1])
+        begins, length = places[each] - self.pair_before[pair], self.pair_length[pair]
+        inside = (begins >= 0) & (begins + length <= len(low) - 16)
+        begins, length, pair = begins[inside], length[inside], pair[inside]
+        tails = windows[begins + length - self.width] & self.mask
+        tail = np.minimum(np.searchsorted(self.tails, tails), len(self.tails) - 1)
+        same = self.tails[tail] == tails
+        begins, key = begins[same], (pair * len(self.tails) + tail)[same]
+        each, entry = ranges(np.searchsorted(self.keys, key, side="left"), np.searchsorted(self.keys, key, side="right"))
+        begins, rows = begins[each], self.rows[entry]
+        # what is left agrees in head, length and tail; the rest is compared in steps of eight bytes
+        if len(rows) and self.width == 8:
+            known: U64 = np.ndarray((len(self.flagged.data) - 7,), "<u8", self.flagged.data, strides=(1,))
+            for step in range(0, int(self.flagged.lengths[rows].max()) - 8, 8):
+                on = np.flatnonzero(self.flagged.lengths[rows] > step + 8)
+                good = np.ones(len(rows), np.bool_)
+                good[on] = windows[begins[on] + step] == known[self.flagged.offsets[rows[on]] + step]
+                begins, rows = begins[good], rows[good]
+        return begins, rows
+
+
+def ranges(low: I64, high: I64) -> tuple[I64, I64]:
+    """Every number of every range [low, high), with the place of its range."""
+    times = high - low
+    each = np.repeat(np.arange(len(times)), times)
+    return each, np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)
+
+
+def _no_matches() -> Matches:
+    nothing = np.empty(0, np.int64)
+    return Matches(nothing, nothing, nothing, nothing)
+
+
+class _Compatible(dict[int, str]):
+    """Each character in its Unicode compatibility form (NFKC), case-folded; ASCII capitals become small."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = form = unicodedata.normalize("NFKC", chr(code)).casefold()
+        return form
+
+
+_COMPATIBLE = _Compatible()
+
+
+@functools.cache
+def _changing(all_changes: bool) -> str:
+    """A run of characters beyond ASCII whose compatibility form holds ASCII, or (all_changes) is any other than themselves."""
+    codes = []
+    for code in (*range(0x80, 0xD800), *range(0xE000, 0x20000)):
+        letter = chr(code)
+        if unicodedata.decomposition(letter) or letter.casefold() != letter:
+            form = _COMPATIBLE[code]
+            if form != letter if all_changes else any(one < "\x80" for one in form):
+                codes.append(code)
+    edges = np.flatnonzero(np.diff(codes, prepend=-2) != 1)
+    runs = [(codes[low], codes[high - 1]) for low, high in zip(edges, [*edges[1:], len(codes)], strict=True)]
+    return "[" + "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in runs) + "]+"
+
+
+def _original(text: str, starts: I64, stops: I64) -> tuple[I64, I64]:
+    """Byte places of a text for byte places of its compatibility form."""
+    wide = np.fromiter((len(_COMPATIBLE[ord(letter)].encode()) for letter in text), np.int64, len(text))
+    real = np.fromiter((len(letter.encode()) for letter in text), np.int64, len(text))
+    form_ends, ends = np.cumsum(wide), np.concatenate([[0], np.cumsum(real)])
+    first = np.searchsorted(form_ends, starts, side="right")
+    last = np.searchsorted(form_ends, stops, side="left")
+    return ends[first], ends[last + 1]
+
+
+def _ascii_lower(values: pl.Series) -> pl.Series:
+    """ASCII letters small, all else as it is."""
+    array = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+    return pl.Series(pc.ascii_lower(array))
