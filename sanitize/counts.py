@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,16 +105,19 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path) -> None
     A loop over the tasks' files of distinct values, not over documents: how a value splits is the kind's own rule, a columnar function.
     """
     found: dict[tuple[str, str], list[pl.Series]] = {}
-    for path in values:
-        table = pq.read_table(path, columns=["kind", "value", "normalised"], partitioning=None)
-        for name in kinds:
-            split = kind_named(name).split
-            if split is None:
+    for name in kinds:
+        split = kind_named(name).split
+        seen = np.empty(0, np.int64)
+        for path in values if split is not None else ():
+            table = pq.read_table(path, columns=["value_id", "kind", "value", "normalised"], partitioning=None)
+            table = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
+            ids, rows = np.unique(np.asarray(table.column("value_id")), return_index=True)
+            new = rows[~np.isin(ids, seen, assume_unique=True)]
+            if not len(new):
                 continue
-            mine = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
-            if not mine.num_rows:
-                continue
-            parts = split(pl.Series(pc.coalesce(mine.column("normalised"), mine.column("value")))).unique(maintain_order=True)
+            seen = np.union1d(seen, ids)
+            table = table.take(pa.array(new))
+            parts = split(pl.Series(pc.coalesce(table.column("normalised"), table.column("value"))))  # type: ignore[misc]
             alone = parts["last"] == ""
             for part, texts in (
                 ("first", parts["first"].filter(~alone)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -189,7 +190,8 @@ def test_a_run_keeps_the_first_in_corpus_order(tmp_path: Path, keep: int) -> Non
 
 
 def values(path: Path, rows: Sequence[tuple[str, str, str | None]]) -> Path:
-    columns = [range(len(rows)), *([row[at] for row in rows] for at in range(3))]
+    ids = [zlib.crc32((row[2] or row[1]).encode()) for row in rows]  # an id belongs to a value, whatever file it lies in
+    columns = [ids, *([row[at] for row in rows] for at in range(3))]
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, tables.VALUES.schema, strict=True)]
     pq.write_table(pa.table(arrays, schema=tables.VALUES.schema), path)
     return path

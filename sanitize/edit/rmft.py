@@ -12,9 +12,11 @@ What stays by design: each kept first occurrence, and in each variant one real p
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -52,29 +54,10 @@ class Rmft(Editor):
     _stores: dict[tuple[str, str], pa.Array] = PrivateAttr(default_factory=dict)
 
     def open(self, key: Key, counts: Counts) -> None:
-        """Load the corpus's value ids and part stores."""
+        """Load the corpus's value ids and part stores; the next task of this process finds them loaded."""
         self._key = key
-        ids = pq.read_table(counts.tables["value_ids"], columns=["value_id", "kind"], partitioning=None)
-        names = ids.column("kind").cast(pa.string())
-        stores = pq.read_table(counts.tables["part_stores"], partitioning=None)
-        for name in self.kinds:
-            own = ids.filter(pc.equal(names, name))
-            self._real[name] = _Known(np.asarray(own.column("value_id"), np.int64))
-            if kind_named(name).split is not None:
-                rows = stores.filter(pc.equal(stores.column("kind"), name))
-                for part in ("first", "last", "local", "domain", "host", "tld"):
-                    found = rows.filter(pc.equal(rows.column("part"), part)).column("text").cast(pa.large_string())
-                    self._stores[name, part] = self._store(part, pc.unique(found.combine_chunks()))
-
-    def _store(self, part: str, corpus: pa.Array) -> pa.Array:
-        """The sorted entries of one store."""
-        if self.stores == "corpus" and len(corpus) >= _SCARCE:
-            entries = corpus
-        elif self.stores == "curated":
-            entries = pa.array(curated(part), pa.large_string())
-        else:
-            entries = pc.unique(pa.concat_arrays([corpus, pa.array(curated(part), pa.large_string())]))
-        return entries.take(pc.sort_indices(entries))
+        ids, stores = counts.tables["value_ids"], counts.tables["part_stores"]
+        self._real, self._stores = _loaded(ids, stores, self.kinds, self.stores, ids.stat().st_mtime_ns, stores.stat().st_mtime_ns)
 
     def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """A fresh variant for every occurrence that is not kept."""
@@ -262,6 +245,36 @@ def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.b
         asked = pl.DataFrame({"value": plain}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True))
         odd[swept] = ~one.takes(asked).to_numpy()
     return values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), odd
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(
+    value_ids: Path, part_stores: Path, kinds: tuple[str, ...], source: str, *_times: int
+) -> tuple[dict[str, _Known], dict[tuple[str, str], pa.Array]]:
+    """The real values of each kind, and the sorted entries of each store."""
+    ids = pq.read_table(value_ids, columns=["value_id", "kind"], partitioning=None)
+    parts = pq.read_table(part_stores, partitioning=None)
+    real: dict[str, _Known] = {}
+    stores: dict[tuple[str, str], pa.Array] = {}
+    for name in kinds:
+        real[name] = _Known(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
+        if kind_named(name).split is not None:
+            rows = parts.filter(pc.equal(parts.column("kind"), name))
+            for part in ("first", "last", "local", "domain", "host", "tld"):
+                found = rows.filter(pc.equal(rows.column("part"), part)).column("text").cast(pa.large_string())
+                stores[name, part] = _store(part, pc.unique(found.combine_chunks()), source)
+    return real, stores
+
+
+def _store(part: str, corpus: pa.Array, source: str) -> pa.Array:
+    """The sorted entries of one store."""
+    if source == "corpus" and len(corpus) >= _SCARCE:
+        entries = corpus
+    elif source == "curated":
+        entries = pa.array(curated(part), pa.large_string())
+    else:
+        entries = pc.unique(pa.concat_arrays([corpus, pa.array(curated(part), pa.large_string())]))
+    return entries.take(pc.sort_indices(entries))
 
 
 class _Known:

@@ -116,18 +116,22 @@ class Local:
 
 
 def steady() -> None:
-    """Keep freed memory instead of giving it back at every batch: large temporaries come and go, and page faults cost a tenth.
+    """Keep large blocks in the heap instead of mapping each anew: large temporaries come and go, and page faults cost a tenth.
 
-    Arrow and numpy then share one allocator. For Polars see `allocator`, which has to come before its import.
+    This is for numpy; what the allocators of Arrow and Polars are told stands in the environment (`cli.main`), before they are loaded.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL(None).mallopt
-            for option, value in ((-3, 1 << 30), (-1, 1 << 30), (-2, 64 << 20)):  # mmap threshold, trim threshold, top pad
+            for option, value in ((-4, 0), (-1, 1 << 30), (-2, 16 << 20)):  # no mmap, trim threshold, top pad
                 mallopt(option, value)
-            import pyarrow as pa
 
-            pa.set_memory_pool(pa.system_memory_pool())
+
+def _trim() -> None:
+    """Between tasks, memory that nobody holds goes back: the next stage begins small."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _begin(parent: int) -> None:
@@ -145,6 +149,7 @@ def _measured(work: Callable[[Any], Any], entry: tuple[int, Any]) -> Done:
     place, task = entry
     began = time.process_time()
     result = work(task)
+    _trim()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Done(place, result, time.process_time() - began, peak)
 

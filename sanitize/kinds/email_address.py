@@ -41,7 +41,13 @@ def _check(values: pl.Series) -> pl.Series:
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    return values.str.to_lowercase().str.replace(r"\A[.]+", "").str.replace(r"[.]+@", "@").str.replace(r"[.]+\z", "")
+    lower = values.str.to_lowercase()
+    dotted = lower.str.contains(r"\A[.]|[.]@|[.]\z")
+    if not dotted.any():
+        return lower
+    rows = dotted.arg_true()
+    bare = lower.gather(rows).str.replace(r"\A[.]+", "").str.replace(r"[.]+@", "@").str.replace(r"[.]+\z", "")
+    return lower.scatter(rows, bare)
 
 
 def _split(values: pl.Series) -> pl.DataFrame:
