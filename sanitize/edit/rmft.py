@@ -282,7 +282,7 @@ class _Known:
 
     def __init__(self, ids: I64) -> None:
         self.ids = np.unique(ids)
-        self.bits = max(10, int(len(self.ids)).bit_length() + 5)
+        self.bits = max(10, int(len(self.ids)).bit_length() + 3)
         self.map = np.zeros(1 << self.bits, np.bool_)
         self.map[self.ids & ((1 << self.bits) - 1)] = True
 
