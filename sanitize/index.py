@@ -195,14 +195,16 @@ class _Rows:
     def holding(self) -> I64:
         """How many documents hold each kind; call after `table`."""
         rows = self._sorted
-        pairs = np.unique(rows["doc_no"] * len(self.finder.kinds) + rows["kind"])
-        return np.bincount(pairs % len(self.finder.kinds), minlength=len(self.finder.kinds))
+        held = np.zeros(len(self.finder.kinds), np.int64)
+        for kind in range(len(held)):
+            held[kind] = (np.diff(rows["doc_no"][rows["kind"] == kind], prepend=-1) != 0).sum()
+        return held
 
     def values(self) -> pl.DataFrame:
         """The batch's spellings, for the vault."""
         frames = []
         for found, _, _ in self.parts:
-            one, used = found.distinct, np.unique(found.which)
+            one, used = found.distinct, np.flatnonzero(np.bincount(found.which))
             value, normalised = (pl.Series(column.take(pa.array(used))) for column in (one.value, one.normalised))
             frames.append(pl.DataFrame({"value_id": one.value_id[used], "kind": one.kind[used], "value": value, "normalised": normalised}))
         return pl.concat(frames)

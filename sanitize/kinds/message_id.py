@@ -22,11 +22,12 @@ _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """Any single-@ candidate of an id field; elsewhere those in brackets whose local part looks generated."""
     taken = np.zeros(candidates.height, np.bool_)
-    # most candidates are neither: the rules are asked of the rest only
-    rows = candidates.select((pl.col("id_field") | pl.col("bracketed")).arg_true()).to_series()
+    # most candidates are neither, and most addresses in brackets have too few digits: the full rules are asked of the rest only
     value = pl.col("value")
-    address = (value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]")
-    some = candidates[rows].with_columns(row=rows).filter(address)
+    digits = value.str.contains(r"[$]|(?:[0-9][^0-9]*){6}") | (value.str.len_bytes() >= 40)
+    rows = candidates.select((pl.col("id_field") | pl.col("bracketed")).arg_true()).to_series()
+    some = candidates[rows].with_columns(row=rows).filter(pl.col("id_field") | digits)
+    some = some.filter((value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]"))
     taken[some.filter(pl.col("id_field"))["row"].to_numpy()] = True
     taken[some.filter(~pl.col("id_field")).filter(_generated(value))["row"].to_numpy()] = True
     return pl.Series(taken)
