@@ -119,20 +119,19 @@ def flatten(column: pa.Array, leaf: Leaf) -> Flat:
 
 def replaced(column: pa.Array, leaf: Leaf, texts: pa.Array) -> pa.Array:
     """The column with the strings of one leaf replaced by `texts` (same length and order as `flatten` gave)."""
+    return _rebuilt(column, leaf.steps, texts)
 
-    def down(array: pa.Array, steps: tuple[str, ...]) -> pa.Array:
-        if not steps:
-            return texts
-        if steps[0] == "[]":
-            lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
-            offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
-            inner = down(array.flatten(), steps[1:])
-            return pa.LargeListArray.from_arrays(offsets, inner, mask=array.is_null() if array.null_count else None)
-        fields: list[Any] = list(array.type)
-        inner = [
-            down(pc.struct_field(array, field.name), steps[1:]) if field.name == steps[0] else pc.struct_field(array, field.name)
-            for field in fields
-        ]
-        return pa.StructArray.from_arrays(inner, fields=fields, mask=array.is_null() if array.null_count else None)
 
-    return down(column, leaf.steps)
+def _rebuilt(array: pa.Array, steps: tuple[str, ...], texts: pa.Array) -> pa.Array:
+    # a function of its own, not one inside `replaced`: one that calls itself would hold the texts in a circle of references
+    if not steps:
+        return texts
+    mask = array.is_null() if array.null_count else None
+    if steps[0] == "[]":
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, _rebuilt(array.flatten(), steps[1:], texts), mask=mask)
+    fields: list[Any] = list(array.type)
+    parts = [pc.struct_field(array, field.name) for field in fields]
+    parts = [_rebuilt(part, steps[1:], texts) if field.name == steps[0] else part for field, part in zip(fields, parts, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)

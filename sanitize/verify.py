@@ -104,7 +104,7 @@ def _batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
         if len(numbers) != file.metadata.num_rows:
             raise OutputBroken(f"{task.shard}: {file.metadata.num_rows} rows, where the run wrote {len(numbers)}; run again with --replace")
         at = 0
-        for batch in file.iter_batches(10_000, use_threads=False):
+        for batch in file.iter_batches(5_000, use_threads=False):
             if batch.num_rows:
                 columns = {name: plain(batch.column(name)) for name in batch.schema.names}
                 yield pa.table(columns), numbers[at : at + batch.num_rows]

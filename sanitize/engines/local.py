@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import multiprocessing
 import os
 import resource
@@ -129,8 +128,7 @@ def steady() -> None:
 
 
 def release() -> None:
-    """Between tasks, memory that nobody holds goes back. What a task leaves in circles of references is a hundred MB at times."""
-    gc.collect()
+    """Between tasks, memory that nobody holds goes back: the next stage begins small."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
