@@ -57,6 +57,7 @@ class ApplyTask:
     editors: tuple[Editor, ...]
     counts: tuple[Counts, ...]
     occurrences: tuple[Path, ...]  # of this task: the index's, and what the sweep added
+    by_position: bool  # draws hang on doc_no, because ids repeat
     gone: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
 
@@ -226,7 +227,7 @@ class _Sheet:
         leaf, self.flat = _places(columns, table.num_rows, row, found.cell)
         buffers = [Buffers.of(column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts) for column in columns]
         values = _values(buffers, leaf, self.flat, found)
-        doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), table.column("doc_id").chunk(0))
+        doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), _known_by(task, table))
         edits = self._edit(task, found, values, doc_ids)
         edits = self._settle(edits, found)
         self.edits = self._edit_table(task, edits, found)
@@ -420,6 +421,11 @@ def _values(buffers: list[Buffers], leaf: I64, flat: I64, found: _Occurrences) -
     if len(pieces) == 1:
         return pieces[0]
     return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(order))))
+
+
+def _known_by(task: ApplyTask, table: pa.Table) -> pa.Array:
+    """What the draws of each document hang on: its id, or its position where ids repeat."""
+    return table.column("doc_no").chunk(0).cast(pa.large_string()) if task.by_position else table.column("doc_id").chunk(0)
 
 
 def _columns(task: ApplyTask, table: pa.Table) -> pa.Table:

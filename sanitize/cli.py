@@ -386,8 +386,12 @@ def _documents(work: Path) -> Any:
 
     index = read_json(work / "index.json")
     sources = Documents.from_json(index["documents"]).sources if index else ()
-    # without its input a corpus can still be asked about everything but its documents
-    return sources if all(Path(source.path).is_file() for source in sources) else ()
+    if not all(source.is_there() for source in sources):
+        typer.echo(
+            "note: the input has moved or changed since it was indexed; `documents` is empty, all other tables are as they were", err=True
+        )
+        return ()
+    return sources
 
 
 def _ask(work: Path, query: str | None, name: str | None, given: Mapping[str, str], reveal: bool, format: str) -> None:

@@ -28,6 +28,23 @@ ID_FIELDS = frozenset(
         "x-original-message-id",
     }
 )
+ADDRESS_FIELDS = frozenset(
+    f"{before}{field}"
+    for before in ("", "resent-", "x-", "x-original-")
+    for field in (
+        "from",
+        "to",
+        "cc",
+        "bcc",
+        "reply-to",
+        "sender",
+        "return-path",
+        "delivered-to",
+        "envelope-to",
+        "envelope-from",
+        "errors-to",
+    )
+)
 _NAME = r"[A-Za-z][A-Za-z0-9-]*:"
 _BLOCK = (
     r"\A(?:From [^\n]*\n)?(?:"
@@ -46,7 +63,15 @@ class Sections:
     @property
     def is_id_field(self) -> npt.NDArray[np.bool_]:
         """True where a span stands in a field that holds message ids."""
-        known = np.array([*(name in ID_FIELDS for name in self.names), False])  # the last entry serves index -1
+        return self._in(ID_FIELDS)
+
+    @property
+    def is_address_field(self) -> npt.NDArray[np.bool_]:
+        """True where a span stands in a field that holds addresses."""
+        return self._in(ADDRESS_FIELDS)
+
+    def _in(self, fields: frozenset[str]) -> npt.NDArray[np.bool_]:
+        known = np.array([*(name in fields for name in self.names), False])  # the last entry serves index -1
         return known[self.index]
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from sanitize import tables
 from sanitize.cells import Leaf, leaves
 from sanitize.find import patterns
-from sanitize.keyed import Key
+from sanitize.keyed import Key, siphash
 from sanitize.read import faults
 from sanitize.shards import Documents, cells_of
 
@@ -48,7 +48,12 @@ def table_writer(path: Path, table: tables.Table) -> pq.ParquetWriter:
     """A writer for the tables of WORK: fast to write, statistics on `doc_no` so that ranges are found again."""
     coded = [field.name for field in table.schema if pa.types.is_dictionary(field.type) or field.name in ("score", "entity_id")]
     return pq.ParquetWriter(
-        path, table.schema, compression="lz4", use_dictionary=coded, write_statistics=["doc_no"], write_page_checksum=True
+        path,
+        table.schema,
+        compression="lz4",
+        use_dictionary=coded,
+        write_statistics=["doc_no"] if "doc_no" in table.schema.names else False,
+        write_page_checksum=True,
     )
 
 
@@ -62,8 +67,9 @@ def find_task(task: FindTask) -> dict[str, Any]:
     aside: list[tuple[int, str, str, str]] = []
     text_bytes = documents = 0
     holding = np.zeros(len(finder.kinds), np.int64)
+    ids, id_key = [np.empty(0, np.uint64)], task.key.subkey("doc_id")
     texts = {name for name in task.checked if leaves(pa.schema([task.documents.schema.field(name)]))}
-    wanted = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *sorted(texts)])]
+    wanted = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *sorted(texts), "doc_id"])]
     with table_writer(task.folder / "occurrences.parquet", tables.OCCURRENCES) as out:
         for table in task.documents.read(task.first, task.last, wanted):
             table = table.combine_chunks()
@@ -72,6 +78,7 @@ def find_task(task: FindTask) -> dict[str, Any]:
             if not good.all():
                 table = table.filter(pa.array(good)).combine_chunks()
             documents += table.num_rows
+            ids.append(siphash(table.column("doc_id").chunk(0), id_key) if table.num_rows else np.empty(0, np.uint64))
             batch = _Rows(finder, np.asarray(table.column("doc_no"), np.int64) if table.num_rows else np.empty(0, np.int64))
             for column in cells_of(table, list(task.leaves)) if table.num_rows else []:
                 text_bytes += int(pc.sum(pc.binary_length(column.flat.texts)).as_py() or 0)
@@ -84,6 +91,8 @@ def find_task(task: FindTask) -> dict[str, Any]:
                 values.append(batch.values())
                 for where, times in batch.skipped.items():
                     skipped[where] = skipped.get(where, 0) + times
+    with table_writer(task.folder / "ids.parquet", tables.IDS) as out:
+        out.write_table(pa.table([np.concatenate(ids).astype(np.int64)], schema=tables.IDS.schema))
     counts = _merge(partial)
     _write(task.folder / "partial_counts.parquet", tables.VALUE_COUNTS, counts, names)
     spellings = pl.concat(values).unique(["value_id", "value"], maintain_order=True) if values else None

@@ -93,9 +93,15 @@ def publish(
     pages: Mapping[str, str],
     manifest: Mapping[str, Any],
     leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
+    still: Callable[[], object] = lambda: None,
+    mark: str = "new",
 ) -> None:
-    """Build OUT beside itself and swap it in: shards (source, sha256), then pages and manifest once `leaks_in` finds nothing in them."""
-    folder = out.with_name(out.name + ".tmp")
+    """Build OUT beside itself and swap it in: shards (source, sha256), then pages and manifest once `leaks_in` finds nothing in them.
+
+    The name beside OUT is ours and holds `mark`, so that two runs do not meet in it; `still` is asked just before the swap whether OUT
+    may be replaced, and raises if not.
+    """
+    folder = out.with_name(f".{out.name}.sanitize-{mark}")
     shutil.rmtree(folder, ignore_errors=True)
     with disk_trouble(out.parent):
         (folder / "data").mkdir(parents=True)
@@ -122,6 +128,11 @@ def publish(
         fsync(folder / "data")
         write_json(folder / "manifest.json", manifest)
         fsync(folder)
+        try:
+            still()
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
         swap(folder, out)
 
 
@@ -132,7 +143,7 @@ def shard_name(number: int, count: int) -> str:
 
 def swap(new: Path, out: Path) -> None:
     """Give the folder `new` the name `out` in one rename; what was there goes away afterwards."""
-    old = out.with_name(out.name + ".old")
+    old = out.with_name(f".{out.name}.sanitize-old")
     if not out.exists():
         new.rename(out)
     elif _exchange(new, out):

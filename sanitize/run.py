@@ -39,7 +39,7 @@ from sanitize.lock import locked
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
-from sanitize.plan import Plan
+from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, disk_trouble, perform, publish
 from sanitize.read import Survey, survey
 from sanitize.samples import samples
@@ -149,6 +149,7 @@ class Run:
                 counts.value_counts(self.engine, self._files("tables", "partial_counts"), made)
                 self.value_counts.parent.mkdir(parents=True, exist_ok=True)
                 made.rename(self.value_counts)
+        self.by_position = self._ids_repeat()
         self._describe(complete=True)
         self.quarantine = self._quarantine()
         self._limit_quarantine()
@@ -211,6 +212,19 @@ class Run:
             },
         )
 
+    def _ids_repeat(self) -> bool:
+        """True where two documents share an id: draws then hang on their position, or they would share their variants too."""
+        if not any("doc_id" in source.columns for source in self.documents.sources):
+            return False
+        found = vault.private(self.work / "spill") / "repeated_ids.parquet"
+        self.engine.sql(queries.query("repeated_ids").text, {"ids": self._files("tables", "ids")}, found)
+        repeated = pq.read_metadata(found).num_rows
+        if repeated:
+            self.notes.append(
+                f"{repeated:,} ids stand for more than one document; draws hang on a document's position in the corpus instead"
+            )
+        return bool(repeated)
+
     def _files(self, *place: str) -> list[Path]:
         """The files of a table of WORK, one a task."""
         return [self.work.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
@@ -260,6 +274,7 @@ class Run:
         outputs = {
             "occurrences.parquet": self.work / "tables" / "occurrences" / name,
             "partial_counts.parquet": self.work / "tables" / "partial_counts" / name,
+            "ids.parquet": self.work / "tables" / "ids" / name,
             "skipped.parquet": self.work / "tables" / "skipped" / name,
             "values.parquet": self.work / "vault" / "values" / name,
             "quarantine.parquet": self.work / "quarantine" / "find" / name,
@@ -385,6 +400,7 @@ class Run:
             key=self.key,
             editors=tuple(plan.editors),
             counts=needs,
+            by_position=self.by_position,
             occurrences=(self.work / "tables" / "occurrences" / f"{no:05d}.parquet", *sweep),
             gone=tuple(numbers[(numbers >= low) & (numbers < high)].tolist()),
             folder=self.work / "spill" / f"apply-{no}",
@@ -462,6 +478,8 @@ class Run:
             shards=[(run / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
             pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
             manifest=manifest,
+            still=lambda: self._unchanged(out, run.name),
+            mark=hashlib.blake2b(os.fsencode(self.work.resolve()), digest_size=4).hexdigest(),
             leaks_in=lambda texts: verify.scan(run / "counts" / "flagged.parquet", texts) if self.settings.verify != "off" else [],
         )
 
@@ -537,35 +555,32 @@ class Run:
 
 
 def run(
-    inputs: Sequence[Path | str], out: Path | str, plan: Plan, work: Path | str | None = None, settings: Settings | None = None
+    inputs: Sequence[Path | str] | Path | str,
+    out: Path | str,
+    plan: Plan | str = "rmft",
+    work: Path | str | None = None,
+    settings: Settings | None = None,
 ) -> dict[str, Any]:
     """Sanitize a corpus: index, rewrite, verify, publish OUT in one rename. Returns the summary (`run --json`).
 
+    `plan` is a shipped name, the path of a TOML file, or a `Plan` of `load_plan`.
+
     Raises a `SanitizeError` whose `exit_code` is the command's; OUT is then as it was before.
     """
-    out, work = Path(out), Path(work) if work else Path(str(out) + ".private")
-    _apart(inputs, out, work)
+    inputs = [inputs] if isinstance(inputs, str | Path) else inputs
+    plan = load_plan(plan) if isinstance(plan, str) else plan
+    work = Path(work) if work else Path(str(out) + ".private")
+    out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
+    vault.apart(inputs, out, work)
     with Run(inputs, work, settings or Settings()) as hall:
         return hall.sanitize(plan, out)
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None) -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
-    _apart(inputs, None, Path(work))
+    vault.apart(inputs, None, Path(work))
     with Run(inputs, Path(work), settings or Settings()) as hall:
         return hall.find()
-
-
-def _apart(inputs: Sequence[Path | str], out: Path | None, work: Path) -> None:
-    """Refuse folders that lie inside each other."""
-    places = [(Path(path), "the input") for path in inputs]
-    roots = ([(out, "OUT (-o)")] if out is not None else []) + [(work, "WORK")]
-    for root, name in roots:
-        mine = root.resolve()
-        for other, other_name in [*places, *((r, n) for r, n in roots if n != name)]:
-            theirs = other.resolve()
-            if mine == theirs or (theirs.is_dir() and mine.is_relative_to(theirs)) or theirs.is_relative_to(mine):
-                raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; take a folder beside it")
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

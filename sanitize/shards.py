@@ -37,6 +37,14 @@ class Source:
     columns: Mapping[str, str]  # standard name -> name in the file; a standard name that is missing here is null
     bytes: int = 0
 
+    def is_there(self) -> bool:
+        """True where the file can be read and has its rows and columns still."""
+        try:
+            metadata = pq.read_metadata(self.path)
+        except (OSError, pa.ArrowException):
+            return False
+        return metadata.num_rows == self.rows and set(self.columns.values()) <= set(metadata.schema.to_arrow_schema().names)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Documents:

@@ -110,6 +110,8 @@ SKIPPED = _table(
     ("candidates", _I64, "how many"),
 )
 
+IDS = _table("ids", "one document", ("id", _I64, "keyed hash of its doc_id"))
+
 LABELS = _table(
     "labels",
     "what a numbered label of a document stands for (vault)",
@@ -118,4 +120,4 @@ LABELS = _table(
     _VALUE,
 )
 
-ALL = {table.name: table for table in (OCCURRENCES, VALUE_COUNTS, VALUES, EDITS, DROPS, QUARANTINE, SKIPPED, LABELS)}
+ALL = {table.name: table for table in (OCCURRENCES, VALUE_COUNTS, VALUES, EDITS, DROPS, QUARANTINE, SKIPPED, IDS, LABELS)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sanitize.errors import UsageError
@@ -19,7 +20,11 @@ def private(folder: Path) -> Path:
 
 
 def open_work(work: Path) -> None:
-    """Make WORK: private, ignored by git, with its vault."""
+    """Make WORK: private, ignored by git, with its vault. A folder that holds something else is refused, untouched."""
+    if work.is_dir() and any(work.iterdir()) and not ((work / "vault").is_dir() and (work / ".gitignore").is_file()):
+        raise UsageError(
+            f"{work}: holds files that are not of a run; as the private folder (--work) take a new one, or that of an earlier run"
+        )
     private(work)
     (work / ".gitignore").write_text("*\n", "ascii")
     private(work / "vault")
@@ -38,3 +43,15 @@ def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None)
     if not path.exists():
         Key.generate().write(path)
     return Key.read(path)
+
+
+def apart(inputs: Sequence[Path | str], out: Path | None, work: Path) -> None:
+    """Refuse folders that lie inside each other."""
+    places = [(Path(path), "the input") for path in inputs]
+    roots = ([(out, "OUT (-o)")] if out is not None else []) + [(work, "WORK")]
+    for root, name in roots:
+        mine = root.resolve()
+        for other, other_name in [*places, *((r, n) for r, n in roots if n != name)]:
+            theirs = other.resolve()
+            if mine == theirs or (theirs.is_dir() and mine.is_relative_to(theirs)) or theirs.is_relative_to(mine):
+                raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; take a folder beside it")

@@ -84,6 +84,8 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                 text_bytes += len(Buffers.of(texts).data)
                 for seen_at in (flagged.find(texts), flagged.find_compatible(texts)):
                     leaks += [(str(leaf), flagged.names[flagged.kind[form]], -1) for form in seen_at.form]
+        for name, texts in _other_texts(table):
+            leaks += [(name, flagged.names[flagged.kind[form]], -1) for form in flagged.find(texts).form]
     swept, more = _sorted_out(task, residual, flagged) if residual else ([], [])
     leaks += more
     count = _write_sweep(task, swept, flagged)
@@ -95,6 +97,16 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         "swept": count,
         "leaks": leaks,
     }
+
+
+def _other_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArray]]:
+    """What is no string and can hold one all the same: the names of columns and fields, and columns of bytes."""
+    yield "(column names)", pa.array([str(leaf) for leaf in leaves(table.schema)] + table.column_names, pa.large_string())
+    for field in table.schema:
+        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type) or pa.types.is_fixed_size_binary(field.type):
+            raw = table.column(field.name).chunk(0).cast(pa.large_binary()).fill_null(b"")
+            _, offsets, data = raw.buffers()  # the matcher compares bytes, whatever they spell
+            yield field.name, pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset)
 
 
 def _batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:

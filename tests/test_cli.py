@@ -18,6 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize import cli
+from sanitize.corpus import Columns
+from sanitize.errors import LeakFound, UsageError
+from sanitize.run import Settings
+from sanitize.run import find as sanitize_find
+from sanitize.run import run as sanitize_run
 
 BOB, ANN, PHONE = "bob.lee@example.com", "ann.roe@example.org", "212-555-0123"
 LINES = [f"First {BOB} and {PHONE}.", f"Then {BOB}, {ANN}.", f"Again {BOB} or {PHONE}; {ANN} too."]
@@ -705,3 +710,45 @@ def test_progress_is_plain_lines_without_a_terminal(ran: Path) -> None:
         env={**os.environ, "CI": "1"},
     )
     assert done.returncode == 0 and "\x1b" not in done.stderr + done.stdout and "\r" not in done.stderr
+
+
+def test_a_folder_of_the_users_is_never_taken_for_work(tmp_path: Path) -> None:
+    """Neither as WORK, nor beside OUT under a name that looks like ours."""
+    (tmp_path / "in.jsonl").write_text('{"text": "write to bob@example.com"}\n')
+    (tmp_path / "mine" / "documents").mkdir(parents=True)
+    (tmp_path / "mine" / "documents" / "thesis.tex").write_text("mine")
+    (tmp_path / "mine" / "index.json").write_text('{"name": "site"}')
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="not of a run"):
+        sanitize_find([tmp_path / "in.jsonl"], tmp_path / "mine")
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
+    for name in ("clean.old", "clean.tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine").write_text("mine")
+    for seed in (1, 2):
+        sanitize_run(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=seed, workers=1, replace=True))
+    assert all((tmp_path / name / "mine").read_text() == "mine" for name in ("clean.old", "clean.tmp"))
+
+
+def test_ids_that_repeat_do_not_make_texts_repeat(tmp_path: Path) -> None:
+    """Draws hang on the id; where two documents share it, on their position, and the run says so."""
+    lines = [json.dumps({"doc_id": "same", "text": "write to bob.mann@example.com"}) for _ in range(40)]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    summary = sanitize_run(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
+    texts = pq.read_table(tmp_path / "clean" / "data").column("text").to_pylist()
+    assert len(set(texts)) > 35 and any("stand for more than one" in note for note in summary["notes"])
+
+
+def test_what_reads_like_a_person_is_no_message_id(tmp_path: Path) -> None:
+    mail = "From: Anna <anna_12_04_1985_nyc7@example.com>\nIn-Reply-To: Message from Bob Lee <bob.lee@example.com> of today\n\nhello\n"
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": mail}) + "\n" + json.dumps({"text": mail}) + "\n")
+    summary = sanitize_run(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
+    assert {kind: entry["occurrences"] for kind, entry in summary["by_kind"].items()} == {"EMAIL_ADDRESS": 4}
+
+
+def test_kept_bytes_are_looked_through(tmp_path: Path) -> None:
+    table = pa.table({"text": ["write to bob.mann@example.com"] * 2, "raw": pa.array([b"", b"\xffbob.mann@example.com"], pa.binary())})
+    pq.write_table(table, tmp_path / "in.parquet")
+    told = Settings(seed=1, workers=1, columns=Columns(policies={"raw": "keep"}))
+    with pytest.raises(LeakFound, match="column raw: 1 EMAIL_ADDRESS"):
+        sanitize_run(tmp_path / "in.parquet", tmp_path / "clean", settings=told)

@@ -94,6 +94,7 @@ def small_tables() -> dict[str, pa.Table]:
             [edit(1, 6, 32, "Ada.Moor@hill.example.org", "rmft", MAIL), edit(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE)],
         ),
         "quarantine": made("quarantine", [{"doc_no": 2, "source": "a.jsonl", "place": "line 3", "reason": "not_json"}]),
+        "ids": made("ids", [{"id": n} for n in (7, 5, 7, 9, 5, 7)]),
         "skipped": made("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
     }
 
@@ -130,6 +131,7 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (PHONE, "+1 (555) 010-0199", 1, 0, 0),
     ],
     "quarantine_by_reason": [("not_json", "a.jsonl", 1)],
+    "repeated_ids": [(7, 3), (5, 2)],
     "skipped_by_reason": [(PHONE, "length", 5)],
     "drops_by_part": [("near_dup", "copy", 1)],
     "edits_by_part": [("redact", PHONE, 1, 1, 1, 17), ("rmft", MAIL, 3, 1, 1, 26)],
@@ -381,7 +383,7 @@ def test_documents_get_their_numbers_and_lose_their_words(work: Path, tmp_path: 
         shape = [{"role": "aaaa", "content": "A aa Aaa Aaaaa"}]
         assert rows(masked, "SELECT * FROM documents WHERE doc_no < 2 ORDER BY doc_no") == [
             (0, "a", "Aaaa Aaa,", 1, "?", shape),
-            (1, "b", "Aa", 2, None, None),
+            (1, "a", "Aa", 2, None, None),
         ]
         assert rows(masked, "SELECT doc_no FROM documents ORDER BY doc_no") == [(0,), (1,), (5,), (6,)]
         assert rows(revealed, "SELECT text FROM documents WHERE doc_no = 5") == [("Dear Ada,",)]

@@ -84,6 +84,7 @@ def kinds_page() -> str:
 
 
 WHERE = {
+    "ids": "tables/ids",
     "occurrences": "tables/occurrences",
     "value_counts": "tables/value_counts",
     "skipped": "tables/skipped",

@@ -242,7 +242,7 @@ def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.b
         # a loop over the few swept values: Unicode's compatibility form has no columnar implementation
         plain = pl.Series([unicodedata.normalize("NFKC", value) for value in values.gather(swept)], dtype=pl.String)
         values = values.scatter(swept, plain)
-        asked = pl.DataFrame({"value": plain}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True))
+        asked = pl.DataFrame({"value": plain}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False))
         odd[swept] = ~one.takes(asked).to_numpy()
     return values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), odd
 

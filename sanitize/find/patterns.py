@@ -76,7 +76,7 @@ class Patterns:
         starts, stops = matches(buffers, self._outer)
         text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
         where = sections(buffers, text_no, starts)
-        spans = self._settle(buffers, text_no, starts, stops, where.is_id_field)
+        spans = self._settle(buffers, text_no, starts, stops, where.is_id_field * 2 + where.is_address_field)
         spans = self._look_inside(buffers, spans)
         order = np.arange(len(spans.text_no)) if spans.sorted else np.lexsort((-spans.stops, spans.starts))
         text_no, starts, stops, which = (column[order] for column in (spans.text_no, spans.starts, spans.stops, spans.which))
@@ -94,11 +94,9 @@ class Patterns:
             skipped=spans.skipped,
         )
 
-    def _settle(
-        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, id_field: npt.NDArray[np.bool_], weight: I64 | None = None
-    ) -> _Spans:
-        """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, id_field). `weight` is how often each
-        candidate counts among the refused."""
+    def _settle(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None) -> _Spans:
+        """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, field). `field` is 2 in an id field, 1 in
+        an address field, else 0; `weight` is how often each candidate counts among the refused."""
         bracketed = np.zeros(len(starts), np.bool_)
         if len(starts):
             bracketed = (buffers.data[starts] == _LESS) & (buffers.data[stops - 1] == _MORE)
@@ -106,12 +104,14 @@ class Patterns:
         encoded = cut(buffers, starts, stops).dictionary_encode()
         code = np.asarray(encoded.indices, np.int64)
         # the same text may stand with and without brackets, in and outside an id field: each is a candidate of its own
-        variant = code * 4 + bracketed * 2 + id_field
+        variant = code * 8 + bracketed * 4 + field
         used = np.flatnonzero(np.bincount(variant, minlength=1))
         place = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
         place[used] = np.arange(len(used))
-        values = encoded.dictionary.take(pa.array(used // 4))
-        frame = pl.DataFrame({"value": pl.Series(values), "bracketed": (used & 2) > 0, "id_field": (used & 1) > 0})
+        values = encoded.dictionary.take(pa.array(used // 8))
+        frame = pl.DataFrame(
+            {"value": pl.Series(values), "bracketed": (used & 4) > 0, "id_field": (used & 2) > 0, "address_field": (used & 1) > 0}
+        )
         kind, reasons = self._kinds_of(frame)
         good = np.flatnonzero(kind >= 0)
         distinct = self._distinct(kind[good].astype(np.int32), values.take(pa.array(good)))
@@ -191,7 +191,7 @@ class Patterns:
             return spans
         holder = np.searchsorted(inside.offsets, starts, side="right") - 1
         times = np.bincount(spans.which, minlength=len(spans.distinct.kind))[outer[holder]]
-        inner = self._settle(inside, holder, starts, stops, np.zeros(len(starts), np.bool_), times)
+        inner = self._settle(inside, holder, starts, stops, np.zeros(len(starts), np.int64), times)
         if not len(inner.text_no):
             return replace(spans, skipped=_sum(spans.skipped, inner.skipped))
         # every occurrence of a holding value holds the same spans

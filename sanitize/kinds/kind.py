@@ -32,8 +32,9 @@ class Kind:
     pattern    A Rust regular expression without groups that capture, look-around or `(?i)`; the only zero-width item is `BOUND`.
                It means the same in Python's `re` once `BOUND` is `\\b` under `re.ASCII`. It may take `<` `>` around a value:
                they are cut off, and the candidate is marked `bracketed`.
-    accepts    Which candidates are of this kind, from a frame with `value` (brackets cut off), `bracketed`, and `id_field` (stands
-               in a Message-ID, In-Reply-To or References header). Default: those that the pattern matches from end to end.
+    accepts    Which candidates are of this kind, from a frame with `value` (brackets cut off), `bracketed`, `id_field` (stands in a
+               Message-ID, In-Reply-To or References header) and `address_field` (in From, To and their like).
+               Default: those that the pattern matches from end to end.
     check      Null for a good value, else one word why not (`luhn`, `range` ...). A refused candidate is counted, and not
                offered to other kinds.
     normalise  The identity form: equal for two spellings of one value.

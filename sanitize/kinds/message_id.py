@@ -20,15 +20,21 @@ _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """Any single-@ candidate of an id field; elsewhere those in brackets whose local part looks generated."""
+    """In an id field any single-@ candidate that does not read like a person's address; in an address field none; elsewhere those in
+    brackets whose local part looks generated."""
     taken = np.zeros(candidates.height, np.bool_)
     # most candidates are neither, and most addresses in brackets have too few digits: the full rules are asked of the rest only
-    value = pl.col("value")
+    value, local = pl.col("value"), pl.col("value").str.replace(r"@[^@]*\z", "")
     digits = value.str.contains(r"[$]|(?:[0-9][^0-9]*){6}") | (value.str.len_bytes() >= 40)
-    rows = candidates.select((pl.col("id_field") | pl.col("bracketed")).arg_true()).to_series()
+    asked = (pl.col("id_field") | pl.col("bracketed")) & ~pl.col("address_field")
+    rows = candidates.select(asked.arg_true()).to_series()
     some = candidates[rows].with_columns(row=rows).filter(pl.col("id_field") | digits)
     some = some.filter((value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]"))
-    taken[some.filter(pl.col("id_field"))["row"].to_numpy()] = True
+    # `In-Reply-To: Message from Bob Lee <bob.lee@example.com>`: what reads like a person's address is one there too
+    person = (
+        local.str.contains(r"\A[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,2}\z") & (local.str.len_bytes() < 24) & value.str.contains(r"@.*[.]")
+    )
+    taken[some.filter(pl.col("id_field") & ~person)["row"].to_numpy()] = True
     taken[some.filter(~pl.col("id_field")).filter(_generated(value))["row"].to_numpy()] = True
     return pl.Series(taken)
 

@@ -21,6 +21,11 @@ FINDER = Patterns(KEY)
 KINDS = list(kinds().values())
 OUTER = re.compile("|".join(kind.pattern for kind in KINDS).replace(BOUND, r"\b"), re.ASCII)
 INNER = re.compile("|".join(kind.pattern for kind in KINDS if kind.name != "URL").replace(BOUND, r"\b"), re.ASCII)
+ADDRESS_FIELDS = {
+    before + field
+    for before in ("", "resent-", "x-", "x-original-")
+    for field in "from to cc bcc reply-to sender return-path delivered-to envelope-to envelope-from errors-to".split()
+}
 ID_FIELDS = ("message-id", "in-reply-to", "references", "resent-message-id", "content-id", "original-message-id")
 
 # start, stop, start_byte, stop_byte, kind, value, value_id, section
@@ -36,7 +41,7 @@ def slow(text: str) -> tuple[list[Row], Counter[tuple[str, str]]]:
     spans: list[tuple[int, int, str, str | None]] = []
     for match in OUTER.finditer(text):
         section = slow_section(text, match.start())
-        taken = slow_candidate(text, *match.span(), section in ID_FIELDS, skipped)
+        taken = slow_candidate(text, *match.span(), section, skipped)
         if taken is None:
             continue
         start, stop, kind = taken
@@ -44,7 +49,7 @@ def slow(text: str) -> tuple[list[Row], Counter[tuple[str, str]]]:
         if kind == "URL":
             value = text[start:stop]
             for inner in INNER.finditer(value):
-                held = slow_candidate(value, *inner.span(), False, skipped)
+                held = slow_candidate(value, *inner.span(), None, skipped)
                 if held is not None:
                     spans.append((start + held[0], start + held[1], held[2], section))
     rows = []
@@ -55,11 +60,11 @@ def slow(text: str) -> tuple[list[Row], Counter[tuple[str, str]]]:
     return rows, skipped
 
 
-def slow_candidate(text: str, start: int, stop: int, id_field: bool, skipped: Counter[tuple[str, str]]) -> tuple[int, int, str] | None:
+def slow_candidate(text: str, start: int, stop: int, section: str | None, skipped: Counter[tuple[str, str]]) -> tuple[int, int, str] | None:
     """The span without brackets and its kind, or None where its check or its boundaries refuse it."""
     bracketed = text[start] == "<" and text[stop - 1] == ">"
     start, stop = start + bracketed, stop - bracketed
-    kind, reason = slow_kind(text[start:stop], bracketed, id_field)
+    kind, reason = slow_kind(text[start:stop], bracketed, section)
     if kind is None:
         return None
     if reason is None:
@@ -75,9 +80,11 @@ def slow_candidate(text: str, start: int, stop: int, id_field: bool, skipped: Co
 
 
 @functools.cache
-def slow_kind(value: str, bracketed: bool, id_field: bool) -> tuple[str | None, str | None]:
+def slow_kind(value: str, bracketed: bool, section: str | None) -> tuple[str | None, str | None]:
     """The first kind that takes a candidate, and why its check refuses it."""
-    frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field]})
+    frame = pl.DataFrame(
+        {"value": [value], "bracketed": [bracketed], "id_field": [section in ID_FIELDS], "address_field": [section in ADDRESS_FIELDS]}
+    )
     for kind in KINDS:
         if kind.takes(frame)[0]:
             return kind.name, kind.check(frame["value"])[0] if kind.check is not None else None
@@ -330,10 +337,10 @@ CASES: list[tuple[str, list[tuple[str, str]]]] = [
     ("Bob <Bob@Example.com>", [("EMAIL_ADDRESS", "Bob@Example.com")]),
     ("Bob <bob@example.com", [("EMAIL_ADDRESS", "bob@example.com")]),
     ("写信给bob@example.com谢谢🙂ann@example.org", [("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "ann@example.org")]),
-    # the same text is a Message-ID in its header field, and an address in the body
     (
         "Message-ID: <bob@example.com>\nFrom: <bob@example.com>\n\n<bob@example.com>",
-        [("MESSAGE_ID", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com")],
+        # what reads like a person's address is one wherever it stands
+        [("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com")],
     ),
     ("see <200102031234.A1234$ab@host> there", [("MESSAGE_ID", "200102031234.A1234$ab@host")]),
     (

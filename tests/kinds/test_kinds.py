@@ -42,7 +42,7 @@ def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]
         bracketed = text[start] == "<"
         start, stop = start + bracketed, stop - (text[stop - 1] == ">")
         value = text[start:stop]
-        frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field]})
+        frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field], "address_field": [False]})
         owner = next((k for k in KINDS.values() if k.takes(frame)[0]), None)
         assert owner is not None, "nobody takes what the patterns found"
         if text[:start].encode()[-1:] in [bytes([b]) for b in owner.not_before]:
@@ -199,9 +199,10 @@ def test_checks_of_values_no_pattern_gives() -> None:
     assert KINDS["CREDIT_CARD"].check(pl.Series(["0000000000000000", "4"])).to_list() == ["issuer", "luhn"]
 
 
-def test_an_id_field_makes_any_address_a_message_id() -> None:
-    assert found("<bob@example.com>", id_field=True) == [("MESSAGE_ID", "bob@example.com", None)]
-    assert found("bob@example.com", id_field=True) == [("MESSAGE_ID", "bob@example.com", None)]
+def test_an_id_field_makes_all_but_a_persons_address_a_message_id() -> None:
+    assert found("<a1b2c3@example.com>", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
+    assert found("a1b2c3@example.com", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
+    assert found("Message from Bob Lee <bob.lee@example.com>", id_field=True) == [("EMAIL_ADDRESS", "bob.lee@example.com", None)]
     assert found("http://bob@example.com", id_field=True)[0][0] == "URL"
 
 
@@ -260,7 +261,7 @@ def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
     values = pl.Series("value", SAMPLES[name] * 20)
     fakes = this.fake(values, draws(len(values)), reserved)
     assert fakes.name == "value"
-    frame = pl.DataFrame({"value": fakes}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False))
+    frame = pl.DataFrame({"value": fakes}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
     assert this.takes(frame).all()
     if not reserved:
         assert [shape(name, fake) for fake in fakes] == [shape(name, value) for value in values]
@@ -301,7 +302,9 @@ def test_reserved_ranges() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_values_at_all(name: str) -> None:
     this, none = KINDS[name], pl.Series("value", [], dtype=pl.String)
-    frame = pl.DataFrame({"value": none}, {"value": pl.String}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True))
+    frame = pl.DataFrame({"value": none}, {"value": pl.String}).with_columns(
+        bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False)
+    )
     assert len(this.takes(frame)) == len(this.normalise(none)) == len(this.fake(none, draws(0), False)) == 0
     assert len(this.fake(none, draws(0), True)) == 0
     assert this.check is None or this.check(none).dtype == pl.String
