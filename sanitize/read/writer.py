@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.read.standard import without
 from sanitize.read.unit import REASONS, Staged, shown
+from sanitize.shards import writer
 
 ROWS = 5_000  # a row group is one batch of a worker: reference/performance.md, larger groups cost memory
 BYTES = 16 << 20
@@ -20,27 +20,13 @@ FAULTS = pa.schema([("row", pa.int64()), ("source", pa.string()), ("place", pa.s
 Record = TypeVar("Record")
 
 
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """Nothing of the data outside its pages: no dictionary, no statistics, no schema copy; a checksum a page."""
-    return pq.ParquetWriter(
-        path,
-        schema,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=False,
-        write_statistics=False,
-        store_schema=False,
-        write_page_checksum=True,
-    )
-
-
 class Writer:
     """Takes batches in standard form, in order, and faults by row; both files get their names only when all is written."""
 
     def __init__(self, out: Path, quarantine: Path, schema: pa.Schema) -> None:
         self._paths = [(path.with_name(path.name + ".part"), path) for path in (out, quarantine)]
-        self._rows = _writer(self._paths[0][0], schema)
-        self._faults = _writer(self._paths[1][0], FAULTS)
+        self._rows = writer(self._paths[0][0], schema)
+        self._faults = writer(self._paths[1][0], FAULTS)
         self._pending: list[pa.RecordBatch] = []
         self._found: list[tuple[int, str, str, str]] = []
         self.rows = self._quarantined = 0
