@@ -112,7 +112,8 @@ def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     lines, back = begin[new], np.cumsum(new) - 1
     colons = np.append(np.flatnonzero(data == 58), len(data))
     stops = colons[np.searchsorted(colons, lines)]
-    ending = np.append(feeds, len(data))[np.searchsorted(feeds, lines)]
+    # a line ends with its line feed, or with its block: the last line of a text may have none
+    ending = np.minimum(np.append(feeds, len(data))[np.searchsorted(feeds, lines)], blocks.offsets[block[new] + 1])
     stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
     fields = pl.Series(cut(blocks, lines, stops)).str.to_lowercase()
     fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-~]+\z")).then(fields).otherwise(pl.lit("header"))).to_series()

@@ -103,3 +103,7 @@ def test_id_fields_are_known() -> None:
 def test_texts_without_any_line_feed_or_colon() -> None:
     assert look(["^a", "b^"]) == [[None], [None]]
     assert look(["From:^x"]) == [["from"]]
+
+
+def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
+    assert look(["X: y\nZ: \r\n^nobody", "X: y\nZ: ^z"]) == [["header"], ["z"]]
