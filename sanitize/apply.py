@@ -22,7 +22,7 @@ from sanitize import tables
 from sanitize.cells import Leaf, replaced
 from sanitize.keyed import Key, siphash
 from sanitize.part import Batch, Counts, Editor
-from sanitize.shards import CellColumn, Documents, cells_of, sha256, writer
+from sanitize.shards import CellColumn, Documents, cells_of, sha256, table_writer, writer
 from sanitize.spans import Buffers, cut_nested, splice
 
 I64 = npt.NDArray[np.int64]
@@ -79,10 +79,10 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
     shard = task.folder / "shard.parquet"
     with (
         writer(shard, schema) as out,
-        _writer(task.folder / "edits.parquet", tables.EDITS.schema) as edits_out,
-        _writer(task.folder / "kept.parquet", KEPT) as kept_out,
-        _writer(task.folder / "labels.parquet", tables.LABELS.schema) as labels_out,
-        _writer(task.folder / "rows.parquet", ROWS) as rows_out,
+        table_writer(task.folder / "edits.parquet", tables.EDITS.schema) as edits_out,
+        table_writer(task.folder / "kept.parquet", KEPT) as kept_out,
+        table_writer(task.folder / "labels.parquet", tables.LABELS.schema) as labels_out,
+        table_writer(task.folder / "rows.parquet", ROWS) as rows_out,
     ):
         waiting: list[pa.Table] = []
         at = 0
@@ -119,11 +119,6 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         elif not rows:
             out.write_table(schema.empty_table())
     return {"rows": rows, "sha256": sha256(shard), "bytes": shard.stat().st_size, "by_kind": done.by_kind, "masked": done.masked}
-
-
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    return pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=coded, write_statistics=["doc_no"], write_page_checksum=True)
 
 
 @dataclass(frozen=True, repr=False)

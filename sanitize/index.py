@@ -15,14 +15,13 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sanitize import tables
 from sanitize.cells import Leaf, leaves
 from sanitize.find import patterns
 from sanitize.keyed import Key, siphash
 from sanitize.read import faults
-from sanitize.shards import Documents, cells_of
+from sanitize.shards import Documents, cells_of, table_writer, write_rows
 
 I64 = npt.NDArray[np.int64]
 VERSION = 1  # part of the index's fingerprint: raise it when what is written for the same input changes
@@ -44,19 +43,6 @@ class FindTask:
     folder: Path  # attempts are written here: <table>.parquet
 
 
-def table_writer(path: Path, table: tables.Table) -> pq.ParquetWriter:
-    """A writer for the tables of WORK: fast to write, statistics on `doc_no` so that ranges are found again."""
-    coded = [field.name for field in table.schema if pa.types.is_dictionary(field.type) or field.name in ("score", "entity_id")]
-    return pq.ParquetWriter(
-        path,
-        table.schema,
-        compression="lz4",
-        use_dictionary=coded,
-        write_statistics=["doc_no"] if "doc_no" in table.schema.names else False,
-        write_page_checksum=True,
-    )
-
-
 def find_task(task: FindTask) -> dict[str, Any]:
     """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""
     finder = patterns.Patterns(task.key)
@@ -70,39 +56,41 @@ def find_task(task: FindTask) -> dict[str, Any]:
     ids, id_key = [np.empty(0, np.uint64)], task.key.subkey("doc_id")
     texts = {name for name in task.checked if leaves(pa.schema([task.documents.schema.field(name)]))}
     wanted = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *sorted(texts), "doc_id"])]
-    with table_writer(task.folder / "occurrences.parquet", tables.OCCURRENCES) as out:
+    with table_writer(task.folder / "occurrences.parquet", tables.OCCURRENCES.schema) as out:
         for table in task.documents.read(task.first, task.last, wanted):
             table = table.combine_chunks()
             good, bad = _readable(table, task)
             aside += bad
             if not good.all():
                 table = table.filter(pa.array(good)).combine_chunks()
+            if not table.num_rows:
+                continue
             documents += table.num_rows
-            ids.append(siphash(table.column("doc_id").chunk(0), id_key) if table.num_rows else np.empty(0, np.uint64))
-            batch = _Rows(finder, np.asarray(table.column("doc_no"), np.int64) if table.num_rows else np.empty(0, np.int64))
-            for column in cells_of(table, list(task.leaves)) if table.num_rows else []:
+            ids.append(siphash(table.column("doc_id").chunk(0), id_key))
+            batch = _Rows(finder, np.asarray(table.column("doc_no"), np.int64))
+            for column in cells_of(table, list(task.leaves)):
                 text_bytes += int(pc.sum(pc.binary_length(column.flat.texts)).as_py() or 0)
                 batch.add(finder.run(column.flat.texts), column.flat.rows, column.cells)
             if batch.parts:
                 rows = batch.table(names)
-                out.write_table(rows, row_group_size=max(rows.num_rows, 1))
+                out.write_table(rows, row_group_size=rows.num_rows)
                 partial.append(batch.counts())
                 holding += batch.holding()
                 values.append(batch.values())
-                for where, times in batch.skipped.items():
-                    skipped[where] = skipped.get(where, 0) + times
-    with table_writer(task.folder / "ids.parquet", tables.IDS) as out:
+            for where, times in batch.skipped.items():
+                skipped[where] = skipped.get(where, 0) + times
+    with table_writer(task.folder / "ids.parquet", tables.IDS.schema) as out:
         out.write_table(pa.table([np.concatenate(ids).astype(np.int64)], schema=tables.IDS.schema))
     counts = _merge(partial)
     _write(task.folder / "partial_counts.parquet", tables.VALUE_COUNTS, counts, names)
     spellings = pl.concat(values).unique(["value_id", "value"], maintain_order=True) if values else None
     _write(task.folder / "values.parquet", tables.VALUES, spellings, names)
-    _write_rows(
+    write_rows(
         task.folder / "skipped.parquet",
-        tables.SKIPPED,
+        tables.SKIPPED.schema,
         [(names[kind].as_py(), reason, times) for (kind, reason), times in sorted(skipped.items())],
     )
-    _write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE, aside)
+    write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE.schema, aside)
     by_kind: dict[str, int] = {}
     if counts is not None:
         summed = counts.group_by("kind").agg(pl.col("occurrences").sum())
@@ -141,8 +129,6 @@ class _Rows:
             self.skipped[where] = self.skipped.get(where, 0) + times
         if len(found.text_no):
             self.parts.append((found, self.doc_no[rows[found.text_no]], cells[found.text_no]))
-        elif found.skipped:
-            self.parts.append((found, np.empty(0, np.int64), np.empty(0, np.int32)))
 
     def table(self, names: pa.Array) -> pa.Table:
         """The rows of the table `occurrences`, sorted."""
@@ -234,7 +220,7 @@ def _merge(partial: list[pl.DataFrame]) -> pl.DataFrame | None:
 
 def _write(path: Path, table: tables.Table, frame: pl.DataFrame | None, names: pa.Array) -> None:
     """Write a frame whose `kind` is an index into `names` as one of the house's tables."""
-    with table_writer(path, table) as out:
+    with table_writer(path, table.schema) as out:
         if frame is None or not frame.height:
             out.write_table(table.schema.empty_table())
             return
@@ -247,14 +233,3 @@ def _write(path: Path, table: tables.Table, frame: pl.DataFrame | None, names: p
                 column = pc.if_else(pc.equal(column, frame["value"].to_arrow(compat_level=pl.CompatLevel.oldest())), None, column)
             arrays.append(column.cast(field.type))
         out.write_table(pa.table(arrays, schema=table.schema), row_group_size=100_000)
-
-
-def _write_rows(path: Path, table: tables.Table, rows: list[tuple[Any, ...]]) -> None:
-    with table_writer(path, table) as out:
-        columns = zip(*rows, strict=True) if rows else ([] for _ in table.schema)
-        out.write_table(
-            pa.table(
-                [pa.array(list(column), field.type) for column, field in zip(columns, table.schema, strict=True)],
-                schema=table.schema,
-            )
-        )

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.kinds.kind import boundaries, kinds, word_bytes
-from sanitize.spans import Buffers, cut, matches
+from sanitize.spans import Buffers, arrow, cut, matches
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -298,5 +298,4 @@ def _original(text: str, starts: I64, stops: I64) -> tuple[I64, I64]:
 
 def _ascii_lower(values: pl.Series) -> pl.Series:
     """ASCII letters small, all else as it is."""
-    array = values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
-    return pl.Series(pc.ascii_lower(array))
+    return pl.Series(pc.ascii_lower(arrow(values)))

@@ -43,7 +43,7 @@ from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, disk_trouble, perform, publish
 from sanitize.read import Survey, survey
 from sanitize.samples import samples
-from sanitize.shards import Corpus, Documents, cell_leaves, read_json, sha256, write_json
+from sanitize.shards import Corpus, Documents, cell_leaves, read_json, sha256, write_json, write_rows
 
 Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
 
@@ -296,9 +296,7 @@ class Run:
                 rows += [(source.first_doc_no + one["row"], one["source"], one["place"], one["reason"]) for one in aside.to_pylist()]
         folder = self.work / "quarantine" / "read"
         folder.mkdir(parents=True, exist_ok=True)
-        columns = list(zip(*rows, strict=True)) or [()] * len(tables.QUARANTINE.schema)
-        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, tables.QUARANTINE.schema, strict=True)]
-        pq.write_table(pa.table(arrays, schema=tables.QUARANTINE.schema), folder / "00000.parquet")
+        write_rows(folder / "00000.parquet", tables.QUARANTINE.schema, rows)
         return [row[0] for row in rows]
 
     def _quarantine(self) -> pa.Table:

@@ -47,7 +47,7 @@ class Buffers:
 def matches(buffers: Buffers, pattern: str) -> tuple[I64, I64]:
     """First and last + 1 byte (in `buffers.data`) of every leftmost match, ascending, never across two texts."""
     texts = pl.Series(buffers.column())
-    marked = Buffers.of(_arrow(texts.str.replace_all(pattern, "\x01$0\x02")))
+    marked = Buffers.of(arrow(texts.str.replace_all(pattern, "\x01$0\x02")))
     marks = np.flatnonzero(marked.data <= _CLOSE)
     opens, closes = marks[::2], marks[1::2]
     paired = len(opens) == len(closes) and (marked.data[opens] == _OPEN).all() and (marked.data[closes] == _CLOSE).all()
@@ -105,6 +105,7 @@ def code_points(buffers: Buffers, text_no: I64, places: I64) -> I64:
     return within - (np.searchsorted(buffers.continuing, places) - before[text_no])
 
 
-def _arrow(series: pl.Series) -> pa.LargeStringArray:
+def arrow(series: pl.Series) -> pa.LargeStringArray:
+    """A column of texts as Arrow's large_string, which is what the buffers above are of."""
     array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
     return array if array.type == pa.large_string() else array.cast(pa.large_string())

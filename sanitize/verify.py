@@ -26,7 +26,7 @@ from sanitize.cells import Leaf, flatten, leaves, plain
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.kinds.kind import kinds
 from sanitize.matcher import FORMS, Flagged, Matches, ranges
-from sanitize.shards import Corpus, Documents, cells_of, read_json
+from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
 I64 = npt.NDArray[np.int64]
@@ -256,9 +256,7 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
         rows.append(
             (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), tables.SWEEP, 1.0, None, None)
         )
-    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in tables.OCCURRENCES.schema]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, tables.OCCURRENCES.schema, strict=True)]
-    pq.write_table(pa.table(arrays, schema=tables.OCCURRENCES.schema), task.sweep)
+    write_rows(task.sweep, tables.OCCURRENCES.schema, rows)
     return len(rows)
 
 

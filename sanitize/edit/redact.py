@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sanitize import tables
 from sanitize.part import Batch, Editor
+from sanitize.spans import arrow
 
 
 class Redact(Editor):
@@ -28,15 +29,11 @@ class Redact(Editor):
         frame = batch.occurrences.select("doc_no", pl.col("kind").cast(pl.String), "value_id")
         rows = np.arange(frame.height)
         if self.label == "fixed":
-            return rows, _arrow(frame.select("[" + pl.col("kind") + "]").to_series()), None
+            return rows, arrow(frame.select("[" + pl.col("kind") + "]").to_series()), None
         # the number of a value: how many values of its kind appear in the document up to its first place
         new = pl.struct("doc_no", "kind", "value_id").is_first_distinct()
         frame = frame.with_columns(number=new.cum_sum().over("doc_no", "kind"))
         frame = frame.with_columns(number=pl.col("number").first().over("doc_no", "kind", "value_id"))
         frame = frame.with_columns(label="[" + pl.col("kind") + "-" + pl.col("number").cast(pl.String) + "]")
         labels = frame.select("doc_no", "label", "value_id").unique(maintain_order=True)
-        return rows, _arrow(frame["label"]), labels.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(tables.LABELS.schema)
-
-
-def _arrow(series: pl.Series) -> pa.Array:
-    return series.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+        return rows, arrow(frame["label"]), labels.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(tables.LABELS.schema)

@@ -32,6 +32,7 @@ from sanitize.keyed import Draws, Key, pick, value_ids
 from sanitize.kinds.kind import Kind
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.part import Batch, Counts, Editor
+from sanitize.spans import arrow
 
 I64 = npt.NDArray[np.int64]
 Anchor = Literal["first", "last", "domain", "tld"]
@@ -95,7 +96,7 @@ class Rmft(Editor):
         taken = np.empty(0, np.uint64)
         for attempt in range(_ATTEMPTS):
             text, usable = make(pending, draws.rows(pending).again(attempt), attempt)
-            form = one.normalise(pl.Series(text)).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
+            form = arrow(one.normalise(pl.Series(text)))
             ids = value_ids(form, one.name, self._key)
             # (document, variant) as one number: of two equal ones in a document the first stays
             pair = ids.astype(np.uint64) ^ (doc_no[pending].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
@@ -125,7 +126,7 @@ class Rmft(Editor):
         def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
             reserved = self.reserved and attempt < _EXTEND_AFTER
             fakes = one.fake(pl.Series(values.take(pa.array(rows))), draws, reserved)
-            return fakes.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), np.ones(len(rows), np.bool_)
+            return arrow(fakes), np.ones(len(rows), np.bool_)
 
         return make
 
@@ -146,9 +147,7 @@ class Rmft(Editor):
         }
         if "tld" in self.anchors:
             parts["tld"] = _Part.of(own["tld"], self._stores[one.name, "tld"])
-        between = {
-            name: own[name].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()) for name in ("lead", "sep", "dot")
-        }
+        between = {name: arrow(own[name]) for name in ("lead", "sep", "dot")}
         names = ("first", "last", "domain", "tld")
         many = np.array([names.index(name) for name in self.anchors], np.int64)
         few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
@@ -177,7 +176,7 @@ class Rmft(Editor):
             pieces = [first, between["sep"].take(pa.array(of)), last, _text("@"), domain]
             if "tld" in parts:
                 tld, fits = parts["tld"].draw(of, draws.pair(2)[0], anchor == 3)
-                usable &= fits | (anchor == 3)
+                usable &= fits
                 pieces += [between["dot"].take(pa.array(of)), tld]
             if attempt >= _EXTEND_AFTER:
                 digits = pa.array(pick(draws.pair(3)[0], 10 ** min(attempt - _EXTEND_AFTER + 1, 9)).astype(str), pa.large_string())
@@ -217,14 +216,10 @@ class _Part:
     def of(cls, own: pl.Series, store: pa.Array) -> _Part:
         lower, upper, title = own.str.to_lowercase(), own.str.to_uppercase(), own.str.to_titlecase()
         case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0))
-        arrow = own.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
         entries = pl.Series(store)
-        forms = [
-            form.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
-            for form in (entries.str.to_uppercase(), entries.str.to_titlecase())
-        ]
-        place = pc.fill_null(pc.index_in(lower.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), store), -1)
-        return cls(pa.concat_arrays([arrow, store, *forms]), len(own), len(store), case.astype(np.int64), np.asarray(place, np.int64))
+        forms = [arrow(form) for form in (entries.str.to_uppercase(), entries.str.to_titlecase())]
+        place = pc.fill_null(pc.index_in(arrow(lower), store), -1)
+        return cls(pa.concat_arrays([arrow(own), store, *forms]), len(own), len(store), case.astype(np.int64), np.asarray(place, np.int64))
 
     def draw(self, of: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
         """The part of each occurrence: its own where it stays, else from the store in its letter case; and whether it is another."""
@@ -244,7 +239,7 @@ def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.b
         values = values.scatter(swept, plain)
         asked = pl.DataFrame({"value": plain}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False))
         odd[swept] = ~one.takes(asked).to_numpy()
-    return values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string()), odd
+    return arrow(values), odd
 
 
 @functools.lru_cache(maxsize=2)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import Kind, boundaries, kinds, word_bytes
-from sanitize.spans import I64, Buffers, code_points, cut, matches
+from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
 NAME = "patterns"
@@ -168,9 +168,7 @@ class Patterns:
         for number in np.flatnonzero(np.bincount(kind, minlength=1)):
             rows = np.flatnonzero(kind == number)
             one = self.kinds[number]
-            form = (
-                one.normalise(pl.Series(value.take(pa.array(rows)))).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())
-            )
+            form = arrow(one.normalise(pl.Series(value.take(pa.array(rows)))))
             ids[rows] = value_ids(form, one.name, self.key)
             order.append(rows)
             forms.append(form)
