@@ -61,6 +61,11 @@ class ApplyTask:
     gone: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
 
+    @property
+    def told(self) -> str:
+        """The task in words, for an error."""
+        return self.documents.told(self.first, self.last)
+
 
 def output_schema(documents: Documents, policies: Mapping[str, str]) -> pa.Schema:
     """The schema of the output shards: the documents' columns without the dropped ones."""
