@@ -2,7 +2,8 @@
 
 A dictionary page may hold one long text and the rows a million references to it: 21 KB that unpack to gigabytes. Texts with such pages
 are therefore read as dictionaries, which stay as small as the page, and batches are cut by the bytes that their rows will have. What
-this costs: a tenth of the decoding of mixed pages. What it cannot bound is a single page; who reads files of strangers sets a limit.
+this costs: a tenth of the decoding of mixed pages. What it cannot bound is a single page, and texts inside lists and structs; who reads
+files of strangers sets a limit of memory.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def batches(
 
 
 def _coded(metadata: pq.FileMetaData, groups: Sequence[int]) -> list[str]:
-    """The columns of texts that have a dictionary page in some of the row groups."""
+    """The columns of texts that have a dictionary page in some of the row groups; nested ones Arrow cannot give as dictionaries."""
     columns = [(number, metadata.schema.column(number)) for number in range(len(metadata.schema))]
     texts = [
         (number, column.path)
         for number, column in columns
-        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in ("STRING", "NONE")
+        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in ("STRING", "NONE") and column.path == column.name
     ]
     return [path for number, path in texts if any(metadata.row_group(group).column(number).has_dictionary_page for group in groups)]
 
@@ -74,7 +75,10 @@ def _bytes(array: pa.Array) -> I64:
         return _bytes(array.storage)
     if pa.types.is_dictionary(kind):
         lengths = np.append(_bytes(array.dictionary), 0)
-        return lengths[np.asarray(pc.fill_null(array.indices, len(array.dictionary)), np.int64)]
+        places = np.asarray(pc.fill_null(array.indices, len(array.dictionary)), np.int64)
+        if len(places) and not 0 <= places.min() <= places.max() < len(lengths):
+            raise pa.ArrowInvalid("a reference past the end of a dictionary page")  # Arrow does not look, and would read beyond it
+        return lengths[places]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return np.asarray(pc.fill_null(pc.binary_length(array), 0), np.int64)
     if pa.types.is_map(kind):

@@ -33,18 +33,44 @@ class Child:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self.connection: Connection[Any, Any] | None = None
+        self._ready = False
         self.place = -1
         self.deadline = float("inf")
 
+    def start(self) -> None:
+        """Begin the process, if there is none; it answers a little later."""
+        if self.connection is not None:
+            return
+        here, there = socket.socketpair()
+        with there:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+                [sys.executable, "-c", _SERVE, str(there.fileno()), str(os.getpid()), *sys.path],
+                pass_fds=[there.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "POLARS_MAX_THREADS": "1"},
+            )
+        self.connection = Connection(here.detach())
+        self._ready = False
+
     def send(self, work: Callable[[Any], Any], place: int, task: Any, *, seconds: float = float("inf"), memory: int | None = None) -> None:
         """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets."""
-        self.place, self.deadline = place, time.monotonic() + seconds
         message = pickle.dumps((work, place, task, memory, os.getcwd()))
         try:
-            self._connected().send_bytes(message)
-        except OSError:  # it died while nobody was looking
+            self._say(message)
+        except (OSError, EOFError):  # it died while nobody was looking
             self.kill()
-            self._connected().send_bytes(message)
+            self._say(message)
+        self.place, self.deadline = place, time.monotonic() + seconds
+
+    def _say(self, message: bytes) -> None:
+        self.start()
+        assert self.connection is not None
+        if not self._ready:  # what it takes to start is not the task's time
+            self.connection.recv_bytes()
+            self._ready = True
+        self.connection.send_bytes(message)
 
     def receive(self) -> Done:
         """What came of the task: `Died` where the process ended or had too little memory, else the task's own error or its result."""
@@ -70,21 +96,6 @@ class Child:
             self.connection.close()
         self._process = self.connection = None
 
-    def _connected(self) -> Connection[Any, Any]:
-        if self.connection is None:
-            here, there = socket.socketpair()
-            with there:
-                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                    [sys.executable, "-c", _SERVE, str(there.fileno()), str(os.getpid()), *sys.path],
-                    pass_fds=[there.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env={**os.environ, "POLARS_MAX_THREADS": "1"},
-                )
-            self.connection = Connection(here.detach())
-        return self.connection
-
 
 def spread(
     children: Sequence[Child],
@@ -96,6 +107,8 @@ def spread(
 ) -> Iterator[tuple[int, Done | Died]]:
     """(place, what came of it) for every task, as each ends. A task's own error is raised; children still at work then are ended."""
     idle, busy = list(children), dict[Any, Child]()
+    for child in idle[: len(tasks)]:
+        child.start()  # all at once
     queue = iter(enumerate(tasks))
     try:
         while True:
@@ -155,6 +168,7 @@ def serve(handle: int, parent: int) -> None:
     """Take tasks and give answers until the other side is closed."""
     connection = Connection(handle)
     _begin(parent)
+    connection.send_bytes(b"")
     while True:
         try:
             message = connection.recv_bytes()

@@ -21,7 +21,7 @@ FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 VIEW_ROWS, VIEW_BYTES = 50_000, 128 << 20  # larger row groups would be decoded again by every task that touches them
 PIECE = 64 << 20  # bytes, decoded, that one worker stages
 ROWS_PER_BYTE = 1_000  # of a whole file; an empty text takes no byte where many follow each other, but nobody means a billion of them
-_ERRORS = (pa.ArrowException, OSError, ValueError, NotImplementedError, MemoryError, OverflowError)
+_ERRORS = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, OverflowError)
 
 
 def recognise(head: bytes) -> str | None:
@@ -46,6 +46,8 @@ def look(path: str, format: str, roles: Roles) -> Look:
         with pq.ParquetFile(path) as file:
             meta, schema = file.metadata, file.schema_arrow
         groups = _checked(meta, os.path.getsize(path))
+    except MemoryError:
+        raise Unreadable("memory") from None
     except _ERRORS:
         raise Unreadable("unreadable") from None
     if len(set(schema.names)) < len(schema.names):
@@ -75,7 +77,7 @@ def readable(unit: Unit, layout: Layout, max_doc_bytes: int) -> bool:
     try:
         meta = pq.read_metadata(unit.path)
         for batch, sizes in rowgroups.batches(unit.path, meta, unit.groups, rows=ROWS, bytes=BYTES):
-            if int(sizes.max(initial=0)) > max_doc_bytes:
+            if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > VIEW_BYTES:
                 return False
             rows += standard(batch, unit.columns, layout.schema).num_rows
     except _ERRORS:
@@ -118,6 +120,9 @@ def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> Non
     try:
         meta = pq.read_metadata(unit.path)
         starts = rowgroups.starts(meta)
+    except MemoryError:
+        lost(unit, writer, "memory")
+        return
     except _ERRORS:
         lost(unit, writer, "unreadable")
         return

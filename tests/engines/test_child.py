@@ -67,7 +67,7 @@ def test_a_child_is_used_again_and_follows_its_parent(tmp_path: Path, monkeypatc
 
 
 def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
-    script = "import sanitize.engines.child as c\nprint('once')\nwith c.borrowed() as one: print(*(o.result for _, o in c.spread(one, abs, [-1])))"
+    script = "import sanitize.engines.child as c\nprint('once')\nchild = c.Child()\nchild.send(abs, 0, -1)\nprint(child.receive().result)"
     (tmp_path / "script.py").write_text(script)
     done = subprocess.run(
         [sys.executable, "script.py"],
