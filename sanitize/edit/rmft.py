@@ -104,8 +104,11 @@ class Rmft(Editor):
             if len(taken):
                 good &= ~np.isin(pair, taken)
             candidates = np.flatnonzero(good)
-            _, first = np.unique(pair[candidates], return_index=True)
-            accepted = candidates[np.sort(first)]
+            accepted = candidates
+            ordered = np.sort(pair[candidates])
+            if (ordered[1:] == ordered[:-1]).any():
+                _, first = np.unique(pair[candidates], return_index=True)
+                accepted = candidates[np.sort(first)]
             if len(accepted) == len(pending) and not texts:
                 return text
             texts.append(text.take(pa.array(accepted)))

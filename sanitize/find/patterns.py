@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import Kind, boundaries, kinds, word_bytes
+from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, table_of
 from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
@@ -65,7 +65,7 @@ class Patterns:
         self._outer = "|".join(kind.pattern for kind in self.kinds)
         self._inner = "|".join(kind.pattern for kind in self.kinds if kind.name not in _INSIDE)
         self._before, self._after = boundaries(self.kinds)
-        self._word = word_bytes()
+        self._word = table_of(WORD)
         self._index = {kind.name: number for number, kind in enumerate(self.kinds)}
 
     def run(self, texts: pa.LargeStringArray) -> Found:
