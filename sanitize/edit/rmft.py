@@ -93,7 +93,7 @@ class Rmft(Editor):
         pending = np.arange(len(draws))
         texts: list[pa.Array] = []
         rows: list[npt.NDArray[np.intp]] = []
-        taken = np.empty(0, np.uint64)
+        taken: list[npt.NDArray[np.uint64]] = []  # of each attempt, sorted
         for attempt in range(_ATTEMPTS):
             text, usable = make(pending, draws.rows(pending).again(attempt), attempt)
             form = arrow(one.normalise(pl.Series(text)))
@@ -101,8 +101,8 @@ class Rmft(Editor):
             # (document, variant) as one number: of two equal ones in a document the first stays
             pair = ids.astype(np.uint64) ^ (doc_no[pending].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
             good = usable & ~self._real[one.name].holds(ids)
-            if len(taken):
-                good &= ~np.isin(pair, taken)
+            for earlier in taken:
+                good &= earlier[np.searchsorted(earlier[:-1], pair)] != pair
             candidates = np.flatnonzero(good)
             accepted = candidates
             ordered = np.sort(pair[candidates])
@@ -113,7 +113,8 @@ class Rmft(Editor):
                 return text
             texts.append(text.take(pa.array(accepted)))
             rows.append(pending[accepted])
-            taken = np.concatenate([taken, pair[accepted]])
+            if len(accepted):
+                taken.append(np.sort(pair[accepted]))
             pending = np.delete(pending, accepted)
             if not len(pending):
                 break
