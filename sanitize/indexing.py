@@ -66,8 +66,10 @@ class Settings:
 
     @property
     def reading_bytes(self) -> int:
-        """The memory that reading one file, or one piece of it, may take: the batches, and a few copies of the largest document."""
-        return (1 << 30) + 8 * self.max_doc_bytes
+        """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
+        size, unit = re.fullmatch(r"([0-9.]+) ?(.+)", self.memory_limit).groups()  # type: ignore[union-attr] - looked at when it was given
+        power = {"K": 1, "M": 2, "G": 3, "T": 4}.get(unit[0], 0)
+        return (int(float(size) * 1024**power) if power else 1 << 30) + 8 * self.max_doc_bytes
 
 
 @dataclass
@@ -123,6 +125,7 @@ class Indexing:
         with self.stages.measure("read"):
             self.survey: Survey = surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes)
             self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+        queries.quote_literal(queries.glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)

@@ -44,7 +44,7 @@ KeyFile = Annotated[
     Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (default: one a core)", show_default=False)]
-MemoryLimit = Annotated[str, typer.Option(help="for counting in DuckDB")]
+MemoryLimit = Annotated[str, typer.Option(help="for counting, and for reading one piece of an input; see docs/input.md")]
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
 MaxQuarantine = Annotated[str, typer.Option(help="the share of records that may be set aside")]
 MaxDocBytes = Annotated[int, typer.Option(min=1, max=1 << 29, help="larger documents are set aside")]

@@ -279,7 +279,7 @@ def connect(
     try:
         for statement in _create(connection, views, reveal):
             connection.execute(statement)
-        allowed = sorted({name for view in views for file in view.files for name in (file, _glob_escaped(file))})
+        allowed = sorted({name for view in views for file in view.files for name in (file, glob_escaped(file))})
         connection.execute(f"SET temp_directory = {quote_literal(str(work / 'spill'))}")
         connection.execute(f"SET allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
         if memory_limit is not None:
@@ -391,14 +391,19 @@ def _latest_run(work: Path, run: str | None) -> Path | None:
 
 
 def _folders(parent: Path) -> list[Path]:
-    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")) if parent.is_dir() else []
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink() and not path.name.startswith("."))
 
 
 def _parquet(folder: Path) -> Iterator[str]:
     """All Parquet files under a folder, in order of path; unfinished ones carry another ending."""
     for place, below, names in os.walk(folder):
         below.sort()
-        yield from (str(Path(place, name).resolve()) for name in sorted(names) if name.endswith(".parquet") and not name.startswith("."))
+        for path in (Path(place, name) for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")):
+            if path.is_symlink():
+                raise OutputBroken(f"{path}: is a link, and WORK holds none; take it away")
+            yield str(path.resolve())
 
 
 def _documents_view(documents: Sequence[DocumentFile]) -> _View:
@@ -423,11 +428,12 @@ def _empty(schema: pa.Schema) -> str:
 
 
 def _read(files: Sequence[str], more: str = "") -> str:
-    listed = ", ".join(quote_literal(_glob_escaped(file)) for file in files)
+    listed = ", ".join(quote_literal(glob_escaped(file)) for file in files)
     return f"read_parquet([{listed}], hive_partitioning = false{more})"
 
 
-def _glob_escaped(path: str) -> str:
+def glob_escaped(path: str) -> str:
+    """A path as DuckDB takes it where a pattern could stand."""
     escaped = glob.escape(path)
     if escaped != path and "\\" in path:  # a pattern with a backslash is cut in two there, and nothing escapes that
         raise InputRefused(f"{visible(path)[:200]}: a name with a backslash and one of * ? [ cannot be read. Rename it")

@@ -53,13 +53,14 @@ def _coded(metadata: pq.FileMetaData, groups: Sequence[int]) -> list[str]:
     return [path for number, path in texts if any(metadata.row_group(group).column(number).has_dictionary_page for group in groups)]
 
 
-def cut(sizes: I64, bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows in order, each of at most `bytes` or of one row."""
+def cut(sizes: I64, bytes: int, rows: int | None = None) -> Iterator[tuple[int, int]]:
+    """Ranges of rows in order, each of at most `bytes` (or of one row) and at most `rows`."""
     total = np.cumsum(sizes)
     low = 0
     while low < len(sizes):
         before = int(total[low - 1]) if low else 0
         high = max(low + 1, int(np.searchsorted(total, before + bytes, side="right")))
+        high = min(high, low + rows) if rows else high
         yield low, high
         low = high
 

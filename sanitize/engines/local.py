@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from sanitize.engines.child import Child, borrowed, measured, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
+from sanitize.queries import glob_escaped, quote_literal, quote_name
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ class Local:
         """Write the result of a statement to `out`, in its order."""
         with self._database(tables) as database:
             database.execute(
-                f"COPY ({_statement(query)}) TO {_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
+                f"COPY ({_statement(query)}) TO {quote_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
                 parameters or None,
             )
 
@@ -94,14 +95,14 @@ class Local:
         self.spill.mkdir(parents=True, exist_ok=True)
         database = duckdb.connect(":memory:")
         try:
-            database.execute(f"SET temp_directory = {_literal(str(self.spill))}")
-            database.execute(f"SET memory_limit = {_literal(self.memory_limit)}")
+            database.execute(f"SET temp_directory = {quote_literal(str(self.spill))}")
+            database.execute(f"SET memory_limit = {quote_literal(self.memory_limit)}")
             database.execute(f"SET threads = {self.workers}")
             database.execute("SET TimeZone = 'UTC'")
             database.execute("SET autoinstall_known_extensions = false")
             for name, files in tables.items():
-                listed = ", ".join(_literal(_unglobbed(str(file))) for file in files)
-                database.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)')  # noqa: S608
+                listed = ", ".join(quote_literal(glob_escaped(str(file))) for file in files)
+                database.execute(f"CREATE VIEW {quote_name(name)} AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)")  # noqa: S608
             yield database
         except duckdb.OutOfMemoryException:
             raise ResourceError(f"DuckDB needs more than {self.memory_limit}; give --memory-limit more") from None
@@ -119,11 +120,3 @@ def told(task: object) -> str:
 
 def _statement(query: str) -> str:
     return query.strip().rstrip(";")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _unglobbed(path: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)

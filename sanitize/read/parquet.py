@@ -21,6 +21,7 @@ FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 VIEW_ROWS, VIEW_BYTES = 50_000, 128 << 20  # larger row groups would be decoded again by every task that touches them
 PIECE = 64 << 20  # bytes, decoded, that one worker stages
 ROWS_PER_BYTE = 1_000  # of a whole file; an empty text takes no byte where many follow each other, but nobody means a billion of them
+RATIO = 1_000  # bytes that come out of one; no text is as dull as that
 _ERRORS = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, OverflowError)
 
 
@@ -106,6 +107,9 @@ def _checked(meta: pq.FileMetaData, size: int) -> list[tuple[int, int]]:
                 raise Unreadable("truncated")
             if meta.schema.column(place).max_repetition_level == 0 and column.num_values != group.num_rows:
                 raise Unreadable("unreadable")
+        held = sum(group.column(place).total_compressed_size for place in range(group.num_columns))
+        if group.total_byte_size > RATIO * held + BYTES:
+            raise Unreadable("bomb")
         groups.append((group.num_rows, group.total_byte_size))
     if sum(rows for rows, _ in groups) != meta.num_rows:
         raise Unreadable("unreadable")

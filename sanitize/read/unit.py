@@ -9,7 +9,7 @@ import pyarrow as pa
 
 # A reason is one of these words; nothing else ever stands in a quarantine table.
 REASONS = {
-    "bomb": "it claims far more rows than a file of its size can hold",
+    "bomb": "it claims far more than a file of its size can hold",
     "crashed": "the process that read it ended without a word",
     "empty_file": "it has no bytes",
     "encrypted": "it is encrypted",
