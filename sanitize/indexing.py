@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import re
-import resource
 import shutil
 import sys
 import time
@@ -29,6 +28,7 @@ import pyarrow.parquet as pq
 from sanitize import counts, index, queries, tables, vault
 from sanitize.cells import Leaf
 from sanitize.corpus import Columns, documents_of, leaf_named, policies_for
+from sanitize.engines.child import peak_mb
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.errors import QuarantineExceeded, UsageError
@@ -67,9 +67,10 @@ class Settings:
     @property
     def reading_bytes(self) -> int:
         """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
-        size, unit = re.fullmatch(r"([0-9.]+) ?(.+)", self.memory_limit).groups()  # type: ignore[union-attr] - looked at when it was given
-        power = {"K": 1, "M": 2, "G": 3, "T": 4}.get(unit[0], 0)
-        return (int(float(size) * 1024**power) if power else 1 << 30) + 8 * self.max_doc_bytes
+        said = re.fullmatch(r"([0-9.]+) ?([KMGT%]).*", self.memory_limit)
+        power = "KMGT".find(said[2]) + 1 if said else 0
+        size = float(said[1]) * 1024**power if said and power else 1 << 30  # DuckDB's alone is a share of the machine
+        return int(size) + 8 * self.max_doc_bytes
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Stages:
         cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
         yield cost
         before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
-        peak = max(cost["peak_rss_mb"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, before["peak_rss_mb"])
+        peak = max(cost["peak_rss_mb"], peak_mb(), before["peak_rss_mb"])
         self.found[name] = {
             "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + time.process_time() - cpu, 3),
             "wall_s": round(before["wall_s"] + time.monotonic() - wall, 3),
