@@ -210,6 +210,11 @@ def test_ids_that_repeat_or_are_missing(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out" / "data" / "train-00000-of-00001.parquet")["doc_id"].to_pylist() == ["a", "a", "2", "", "a"]
 
 
+def test_every_reason_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "input.md").read_text("utf-8")
+    assert [reason for reason, words in REASONS.items() if f"| `{reason}` | {words} |" not in page] == []
+
+
 # ---- flipped bits ----
 
 
