@@ -13,7 +13,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,11 @@ from sanitize.shards import Corpus, sha256, write_json
 class Run:
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
-    def __init__(self, index: Indexing, plan: Plan, out: Path) -> None:
-        self.index, self.plan, self.out = index, plan, out
+    def __init__(
+        self, index: Indexing, plan: Plan, out: Path, accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+    ) -> None:
+        """`accept` sees the manifest before anything is published, and raises to stop it."""
+        self.index, self.plan, self.out, self.accept = index, plan, out, accept
         settings = index.settings
         self.hash = plan.hash(
             index.inputs_hash(), index.key.id, index.policies, settings.rows_per_shard, settings.max_doc_bytes, apply.VERSION
@@ -178,6 +182,7 @@ class Run:
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for (_, size), known in zip(self.index.survey.files, self.index.input_hashes, strict=True)]
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
+        self.accept(manifest)
         told = {
             **manifest["summary"],
             "plan": manifest["plan"],
@@ -217,9 +222,14 @@ class Run:
         }
 
     def _told(self) -> dict[str, Any]:
-        """The settings that decide what comes self.out."""
+        """The settings that decide what comes out."""
         settings = self.index.settings
-        return {"rows_per_shard": settings.rows_per_shard, "max_doc_bytes": settings.max_doc_bytes, "verify": settings.verify}
+        return {
+            "rows_per_shard": settings.rows_per_shard,
+            "max_doc_bytes": settings.max_doc_bytes,
+            "verify": settings.verify,
+            "roles": asdict(settings.columns.roles),
+        }
 
     def _unchanged(self) -> bool:
         """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
@@ -244,7 +254,7 @@ class Run:
                     raise
         if not self.index.settings.replace:
             raise UsageError(
-                f"{self.out}: was made by another self.plan, key or input; "
+                f"{self.out}: was made by another plan, key or input; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False

@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("manifest",),
     ("indexing",),
     ("run", "stream"),
-    ("explain",),
+    ("explain", "replay"),
     ("__init__",),
     ("demo", "doctor"),
     ("options", "shown"),
