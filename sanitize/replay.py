@@ -174,11 +174,12 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
             f"{path}: was made with a secret key, which no manifest holds, so its draws cannot be repeated. "
             "Runs with --seed can be replayed; who has this run's key can run it again with --key FILE and compare the sha256 of the shards"
         )
-    there = (raw.get("tool") or {}).get("formats")
-    if there != formats():
+    tool = raw.get("tool") or {}
+    if tool.get("formats") != formats():
+        made = _told(tool["formats"]) if isinstance(tool.get("formats"), Mapping) else "that it does not name"
         raise UsageError(
-            f"{path}: was made with formats {_told(there)}, and here they are {_told(formats())}: the same plan gives other bytes. "
-            f"Install the version that made it: corpus-sanitize {(raw.get('tool') or {}).get('corpus-sanitize', 'of that time')}"
+            f"{path}: was made with formats {made}; here they are {_told(formats())}, and the same plan gives other bytes. "
+            f"Replay it with the version that made it: corpus-sanitize {tool.get('corpus-sanitize', '(unknown)')}"
         )
     try:
         said = _Manifest.model_validate(raw)
@@ -190,8 +191,8 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     return said, raw
 
 
-def _told(found: object) -> str:
-    return ", ".join(f"{name} {number}" for name, number in found.items()) if isinstance(found, Mapping) else "that it does not name"
+def _told(found: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(found.items()))
 
 
 def _plan(path: Path, said: _Manifest) -> Plan:
