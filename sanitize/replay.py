@@ -169,12 +169,12 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     raw = read_json(path)
     if raw is None:
         raise OutputBroken(f"{path}: no readable manifest; expected the manifest.json of a folder that `sanitize run` published")
-    if (raw.get("key") or {}).get("kind") == "secret":
+    key, tool = (found if isinstance(found := raw.get(name), Mapping) else {} for name in ("key", "tool"))
+    if key.get("kind") == "secret":
         raise UsageError(
             f"{path}: was made with a secret key, which no manifest holds, so its draws cannot be repeated. "
             "Runs with --seed can be replayed; who has this run's key can run it again with --key FILE and compare the sha256 of the shards"
         )
-    tool = raw.get("tool") or {}
     if tool.get("formats") != formats():
         made = _told(tool["formats"]) if isinstance(tool.get("formats"), Mapping) else "that it does not name"
         raise UsageError(
@@ -199,8 +199,9 @@ def _plan(path: Path, said: _Manifest) -> Plan:
     """The plan of a manifest. Parts of the user's own are refused: their code is in no manifest, and a file must not choose what runs."""
     where = f"{path}: plan"
     for room in ("drop", "edit"):
-        for number, settings in enumerate(said.plan.get(room) or ()):
-            if "." in str(settings.get("use") if isinstance(settings, Mapping) else ""):
+        parts = said.plan.get(room)
+        for number, settings in enumerate(parts if isinstance(parts, list) else ()):
+            if isinstance(settings, Mapping) and "." in str(settings.get("use")):
                 raise UsageError(
                     f"{where}: {room}[{number}] uses a part from outside of sanitize, whose code no manifest holds; "
                     "run its plan with `sanitize run --plan` and compare the sha256 of the shards"
