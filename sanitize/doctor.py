@@ -8,6 +8,7 @@ and does not mean it, and locks between machines that share a folder.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import os
@@ -93,8 +94,9 @@ def _all(folder: Path) -> Iterator[Check]:
         with tempfile.TemporaryDirectory(prefix=".sanitize-doctor-", dir=folder) as name:
             yield from _tried(Path(name))
     except OSError as error:
+        why = errno.errorcode.get(error.errno or 0, type(error).__name__)
         yield Check(
-            "writing", "fail", f"not possible in {folder} ({type(error).__name__})", "take a folder that you may write to", _MACHINE
+            "writing", "fail", f"a write in {folder} failed ({why})", "make room there, or take a folder that you may write to", _MACHINE
         )
     yield workers()
     yield from extras()
