@@ -809,7 +809,8 @@ def test_other_documents_leave_the_text_of_a_document_alone(rows: list[Row], dat
     assert whole.take(stay).to_pylist() == part.to_pylist()
 
 
-@given(corpora(wild=True, nested=True), st.sampled_from(["fixed", "numbered"]))
+# of values that stand apart: one glued to another may show only when the other has gone
+@given(corpora(nested=True), st.sampled_from(["fixed", "numbered"]))
 @settings(max_examples=10, **SLOW)
 def test_what_is_redacted_has_nothing_to_redact(rows: list[Row], label: str) -> None:
     plan = load_plan("redact", [f"edit.0.label={label}"])
