@@ -811,7 +811,7 @@ def test_other_documents_leave_the_text_of_a_document_alone(rows: list[Row], dat
 
 # of values that stand apart: one glued to another may show only when the other has gone
 @given(corpora(nested=True), st.sampled_from(["fixed", "numbered"]))
-@settings(max_examples=10, **SLOW)
+@settings(max_examples=6, **SLOW)
 def test_what_is_redacted_has_nothing_to_redact(rows: list[Row], label: str) -> None:
     plan = load_plan("redact", [f"edit.0.label={label}"])
     with folder() as base:
