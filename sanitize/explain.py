@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from sanitize.corpus import policies_for
 from sanitize.indexing import Indexing, Settings
 from sanitize.plan import Plan
-from sanitize.queries import masked
 from sanitize.read import survey
 from sanitize.run import Run
 from sanitize.samples import samples
+from sanitize.views import masked
 
 _SAMPLE = 1_000
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
