@@ -372,7 +372,10 @@ def work(tmp_path: Path) -> Path:
     write(small["quarantine"], root / "quarantine/00000.parquet")
     for age, run in enumerate(("bbbb", "aaaa")):
         write(small["edits"].slice(0, age + 1), root / f"runs/{run}/edits/00000.parquet")
-        write(made("blacklist", [{"ngram": "quill lane", "n": 2, "users": 1, "reason": "indirect"}]), root / f"runs/{run}/vault/blacklist/00000.parquet")
+        write(
+            made("blacklist", [{"ngram": "quill lane", "n": 2, "users": 1, "reason": "indirect"}]),
+            root / f"runs/{run}/vault/blacklist/00000.parquet",
+        )
         (root / f"runs/{run}/plan.json").write_text("{}")
         os.utime(root / f"runs/{run}/plan.json", (age, age))
     return root
