@@ -161,7 +161,7 @@ class _Shell:
                 try:
                     line = input("...> " if held.strip() else "sql> ")
                     if not held.strip() and line.strip().startswith((".", "\\")):
-                        if line.strip() in (".quit", ".exit", "\\q"):
+                        if line.strip() in (".quit", ".exit", ".q", "\\q"):
                             return
                         self._answer(lambda line=line: self._dot(line.strip()))
                         continue
@@ -198,12 +198,12 @@ class _Shell:
         from sanitize.errors import UsageError, nearest
 
         try:
-            word, *rest = shlex.split(line)
+            word, *rest = shlex.split(line.replace("\\", ".", 1) if line.startswith("\\") else line)
         except ValueError:
             raise UsageError("the line ends inside a quotation; close it") from None
-        words = {".help": ".help", "\\?": ".help", ".tables": ".tables", "\\dt": ".tables", "\\d": ".tables", ".columns": ".columns"}
-        words |= {".schema": ".columns", ".queries": ".queries", ".run": ".run"}
-        match words.get(".columns" if word == "\\d" and rest else word), rest:
+        columns = {".columns": ".columns", ".schema": ".columns", ".d": ".columns" if rest else ".tables", ".dt": ".tables"}
+        words = {word: word for word in (".help", ".tables", ".queries", ".run")} | columns | {".?": ".help"}
+        match words.get(word), rest:
             case ".help", []:
                 return HELP
             case ".tables", []:
