@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -297,21 +298,20 @@ def ask(
         _allow(connection, text, views)
     try:
         relation = connection.sql(text, params=dict(params) if params else None)
-        return relation.to_arrow_table() if most is None else _first(relation, most)
+        return _fetched(connection, relation if most is None else relation.limit(most))
     except duckdb.Error as error:
         raise _cleaned(error) from None
 
 
-def _first(relation: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
-    """The first rows of a result in its order; what comes after them is not computed further than a batch."""
-    import pyarrow as pa
-
-    batches, rows = [], 0
-    with relation.to_arrow_reader(most) as reader:
-        while rows < most and (batch := next(reader, None)) is not None:
-            batches.append(batch)
-            rows += batch.num_rows
-        return pa.Table.from_batches(batches, reader.schema).slice(0, most)
+def _fetched(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """The rows of a relation. They are computed in a thread beside this one: DuckDB by itself does not always see that it is told to stop."""
+    with ThreadPoolExecutor(1) as pool:
+        computing = pool.submit(relation.to_arrow_table)
+        try:
+            return computing.result()
+        except (KeyboardInterrupt, SystemExit):
+            connection.interrupt()
+            raise
 
 
 _TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series"})

@@ -9,6 +9,8 @@ import itertools
 import json
 import os
 import re
+import signal
+import threading
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -446,3 +448,12 @@ def test_only_the_first_rows_are_fetched_where_only_they_are_shown(shown: duckdb
     assert asked.column("n").to_pylist() == [0, 1, 2]
     assert q.ask(shown, "SELECT range AS n FROM range(5)", most=1000).num_rows == 5
     assert q.ask(shown, "SELECT 1 AS n WHERE false", most=3).num_rows == 0
+
+
+def test_a_query_is_stopped_by_ctrl_c(shown: duckdb.DuckDBPyConnection) -> None:
+    stop = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    stop.start()
+    with pytest.raises(KeyboardInterrupt):
+        q.ask(shown, "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b", most=1)
+    stop.join()
+    assert q.ask(shown, "SELECT 42 AS n").to_pylist() == [{"n": 42}]

@@ -225,7 +225,8 @@ class _Shell:
         from sanitize import tables
 
         names = [row[0] for row in self.database.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()]
-        about = {name: table.row for name, table in tables.ALL.items()} | {"documents": "one document of the input, in standard form"}
+        about = {name: table.row for name, table in tables.ALL.items()}
+        about |= {"documents": "one document of the input, in standard form", "partial_counts": "value_counts of one task"}
         return _table({"table": name, "a row is": about.get(name, "")} for name in names)
 
     def _columns(self, table: str) -> str:
