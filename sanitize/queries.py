@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -304,14 +304,18 @@ def ask(
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation) -> pa.Table:
-    """The rows of a relation. They are computed in a thread beside this one: DuckDB by itself does not always see that it is told to stop."""
+    """The rows of a relation, computed in a thread beside this one: DuckDB by itself does not always see that it is told to stop."""
     with ThreadPoolExecutor(1) as pool:
         computing = pool.submit(relation.to_arrow_table)
         try:
-            return computing.result()
+            while not wait([computing], 0.1).done:  # looked up from now and then: a signal may reach another thread first
+                pass
         except (KeyboardInterrupt, SystemExit):
-            connection.interrupt()
+            while not computing.done():  # what has not begun yet does not hear it
+                connection.interrupt()
+                wait([computing], 0.05)
             raise
+        return computing.result()
 
 
 _TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series"})

@@ -451,7 +451,7 @@ def test_only_the_first_rows_are_fetched_where_only_they_are_shown(shown: duckdb
 
 
 def test_a_query_is_stopped_by_ctrl_c(shown: duckdb.DuckDBPyConnection) -> None:
-    stop = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    stop = threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT))
     stop.start()
     with pytest.raises(KeyboardInterrupt):
         q.ask(shown, "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b", most=1)
