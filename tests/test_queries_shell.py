@@ -107,7 +107,7 @@ def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
         (["--set", "limit=3"], ["--set", "--name"]),
         (["SELECT 1", "--name", "top"], ["a query and --name exclude each other"]),
         (["--list", "--init"], ["--list and --init exclude each other"]),
-        (["--name", "top", "--run", "rmft"], ["no run 'rmft'", "erase, redact"]),
+        (["--name", "top", "--run", "rmft"], ["no run 'rmft'", "erase", "redact"]),
         (["--name", "top", "--memory-limit", "much"], ["--memory-limit much"]),
         (["--name", "top", "--format", "xls"], ["--format xls", "known: csv"]),
         (["SELECT value FROM occurrences"], ["value"]),
