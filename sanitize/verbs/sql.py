@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, MemoryLimit, Reveal, RunName, Work, documents_of, one_of, private_folder
+from sanitize.ask import known_kind, private_folder
+from sanitize.options import AsJson, MemoryLimit, Reveal, RunName, Work, documents_of, one_of
 from sanitize.shown import show
 
 if TYPE_CHECKING:
@@ -71,20 +72,16 @@ def answer(
     memory_limit: str = "1GB",
 ) -> None:
     """Print what a written or a named query gives; a table ends after its first rows and says so."""
-    from sanitize import queries
+    from sanitize import ask, queries
     from sanitize.render import FORMATS, render
 
     private_folder(work)
     one_of("--format", format, FORMATS)
-    statement: str | queries.Query = query or ""
-    if name is not None:
-        statement = queries.query(name)
-        _known_kind(statement.bind(given))
-    with contextlib.closing(
-        queries.connect(work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents_of(work))
-    ) as database:
-        _say_run(work, run, statement)
-        result = queries.ask(database, statement, given or None, most=MOST + 1 if format == "table" else None)
+    documents_of(work)
+    statement = queries.query(name) if name is not None else query or ""
+    most = MOST + 1 if format == "table" else None
+    result = ask.answer(work, query, name=name, given=given, reveal=reveal, run=run, memory_limit=memory_limit, most=most)
+    _say_run(work, run, statement)
     shown = render(result, format, most=MOST)
     if isinstance(shown, bytes):
         sys.stdout.buffer.write(shown)
@@ -104,14 +101,6 @@ def _table(rows: Iterable[Mapping[str, Any]]) -> str:
     from sanitize.render import render
 
     return str(render(pa.Table.from_pylist(list(rows)), "table")).rstrip("\n")
-
-
-def _known_kind(bound: Mapping[str, object]) -> None:
-    """A kind that does not exist is a mistake, and not an empty answer."""
-    from sanitize.kinds.kind import kind
-
-    if bound.get("kind", "all") != "all":
-        kind(str(bound["kind"]))
 
 
 def _say_run(work: Path, run: str | None, statement: Any) -> None:
@@ -215,7 +204,7 @@ class _Shell:
             case ".run", [name, *settings]:
                 query = queries.query(name)
                 given = queries.settings(settings)
-                _known_kind(query.bind(given))
+                known_kind(query.bind(given))
                 return self._asked(query, given)
             case None, _:
                 raise UsageError(f"there is no command {word[:40]!r}; {nearest(word, words)}")
