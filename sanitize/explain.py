@@ -18,12 +18,19 @@ from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.indexing import Indexing, Settings
 from sanitize.plan import Plan
+<<<<<<< HEAD
 from sanitize.queries import masked
 from sanitize.read import Survey, Unit
 from sanitize.reading import Reading, surveyed
 from sanitize.run import Run
 from sanitize.samples import samples
 from sanitize.shards import writer
+=======
+from sanitize.read import survey
+from sanitize.run import Run
+from sanitize.samples import samples
+from sanitize.views import masked
+>>>>>>> look
 
 _SAMPLE = 1_000
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")

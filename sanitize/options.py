@@ -20,6 +20,10 @@ Inputs = Annotated[
 Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
 Reveal = Annotated[bool, typer.Option(help="show raw values")]
+RunName = Annotated[
+    str | None,
+    typer.Option("--run", metavar="RUN", help="whose edits and drops: a plan's hash or name (default: the latest)", show_default=False),
+]
 PlanName = Annotated[str, typer.Option("--plan", help="a shipped plan (sanitize list plans) or a TOML file")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)

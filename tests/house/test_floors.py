@@ -15,6 +15,7 @@ PACKAGES = ("sanitize", "train", "eval")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented"),
     ("keyed", "cells", "spans", "render", "rowgroups"),
+    ("views",),
     ("kinds", "plans", "part", "headers", "shards", "queries", "vault", "ledger"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher"),
     ("corpus", "index", "verify", "report", "publish", "counts"),
