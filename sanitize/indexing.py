@@ -68,17 +68,25 @@ class Stages:
     """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
 
     found: dict[str, dict[str, float]] = field(default_factory=dict)
+    _within: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])  # CPU and wall seconds of the stages inside each open one
 
     @contextlib.contextmanager
     def measure(self, name: str) -> Iterator[dict[str, float]]:
+        """Add what happens in the block to a stage; a stage inside another one is not counted twice."""
         cpu, wall = time.process_time(), time.monotonic()
         cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
-        yield cost
+        self._within.append([0.0, 0.0])
+        try:
+            yield cost
+        finally:
+            spent = (time.process_time() - cpu, time.monotonic() - wall)
+            inside = self._within.pop()
+            self._within[-1] = [total + one for total, one in zip(self._within[-1], spent, strict=True)]
         before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
         peak = max(cost["peak_rss_mb"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, before["peak_rss_mb"])
         self.found[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + time.process_time() - cpu, 3),
-            "wall_s": round(before["wall_s"] + time.monotonic() - wall, 3),
+            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - inside[0], 3),
+            "wall_s": round(before["wall_s"] + spent[1] - inside[1], 3),
             "peak_rss_mb": round(peak, 1),
         }
 
