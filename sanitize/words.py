@@ -53,9 +53,9 @@ def words(buffers: Buffers, seed: int = 0, *, characters: bool = False) -> Words
         lead = buffers.data[starts]  # tells how many bytes its character has
         stops = starts + 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
     else:
-        edge = np.empty(size + 1, np.bool_)
-        edge[:1], edge[-1:] = inside[:1], inside[-1:]
-        np.not_equal(inside[1:], inside[:-1], out=edge[1:-1])
+        edge = np.zeros(size + 1, np.bool_)
+        edge[:size] = inside
+        edge[1:] ^= inside
         # a word ends with its text, whatever follows in the buffer
         cuts = buffers.offsets[1:-1]
         cuts = np.unique(cuts[(cuts > 0) & (cuts < size)])

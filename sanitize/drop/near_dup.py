@@ -6,7 +6,8 @@ A document without words stays; one with fewer than `n` is one run.
 
 Signatures are those of datasketch 2 (`MinHash(num_perm, seed=1)`, scheme affine32) over our 32-bit hashes of the runs, computed for
 whole columns. How many bands of how many rows is asked of datasketch's `MinHashLSH(threshold, num_perm)`, unless `bands` and `rows` say
-it; they are what decides how likely two similar documents meet: 1 - (1 - s^rows)^bands for similarity s.
+it. Two documents of similarity s meet with a probability of 1 - (1 - s^rows)^bands; whoever meets is compared exactly, so that a meeting
+in vain costs a comparison and a missed one stays: they are weighed 1 to 9.
 
 In a band where very many meet, each is compared with the first and with the 32 before it, so that the work stays linear. Two passes over
 the texts, the second over the documents that met another. Source: Broder 1997; Leskovec, Rajaraman, Ullman, Mining of Massive
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
-from sanitize.errors import MissingExtra
+from sanitize.errors import MissingExtra, PlanError
 from sanitize.headers import bodies
 from sanitize.part import Dropper, Sight, Whole
 from sanitize.repeats import components
@@ -37,6 +38,7 @@ U64 = npt.NDArray[np.uint64]
 BANDS = pa.schema([("doc_no", pa.int64()), ("band", pa.int32()), ("hash", pa.int64())])
 RUNS = pa.schema([("doc_no", pa.int64()), ("run", pa.int64())])
 _BLOCK = 8_192  # runs at a time: one permutation of them then stays in the first-level cache
+_WEIGHTS = (0.1, 0.9)  # of false positives and false negatives
 WHOLE = -1  # the band of the whole signature
 
 
@@ -99,12 +101,18 @@ class NearDup(Dropper):
 
 
 def geometry(threshold: float, num_perm: int) -> tuple[int, int]:
-    """How many bands of how many rows find pairs above the threshold best, by datasketch (false positives and negatives weigh alike)."""
+    """How many bands of how many rows find pairs above the threshold best, by datasketch."""
     try:
         from datasketch import MinHashLSH
     except ImportError:
         raise MissingExtra("datasketch", "dedup") from None
-    found: Any = MinHashLSH(threshold=threshold, num_perm=num_perm)
+    try:
+        found: Any = MinHashLSH(threshold=threshold, num_perm=num_perm, weights=_WEIGHTS)
+    except ValueError:
+        raise PlanError(
+            f"near_dup: threshold = {threshold} is too high for num_perm = {num_perm}: one band would be best, which misses too much. "
+            "Use a lower threshold, a larger num_perm, bands and rows of your own, or exact_dup"
+        ) from None
     return int(found.b), int(found.r)
 
 

@@ -374,7 +374,7 @@ TEXTS = st.tuples(st.sampled_from(["", "From: x\n", "Subject: s\nTo: "]), st.lis
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(texts=st.lists(TEXTS, min_size=1, max_size=30), scope=st.sampled_from(["address", "line"]))
 def test_fuzzed_folding_is_as_the_reference_says(tmp_path_factory: pytest.TempPathFactory, texts: list[str], scope: str) -> None:
     _, got, expected = both(tmp_path_factory.mktemp("fuzz"), texts, scope, max_quarantine=1.0)
