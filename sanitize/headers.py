@@ -164,8 +164,18 @@ _QUOTED_LISTS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
 _QUOTED_FIELD = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED}))\*?[ \t]*:"
 _QUOTED_FOLD = r"\A(?: ?>)*[ \t]+[^ \t\r\n>]"
 _MARKS = r"\A((?: ?>)*)"
-_FIELD = r"\A([!-9;-~]+)[ \t]*:"
-_SOFT = (9, 32, 62)  # with these bytes begin lines that may go on with the one above
+HEADER = "header"  # the field of a header line that is none
+
+
+def _among(letters: bytes) -> npt.NDArray[np.bool_]:
+    table = np.zeros(256, np.bool_)
+    table[list(letters)] = True
+    return table
+
+
+_FOLD = _among(b" \t")
+_SOFT = _among(b" \t>")  # with these bytes begin lines of a body that may go on with the one above
+_MAYBE = _among(b" \t>*" + bytes({ord(letter) for name in _QUOTED.split("|") for letter in (name[0], name[0].upper())}))
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,81 +191,124 @@ class HeaderLines:
     colon: I64
     lists: npt.NDArray[np.bool_]
 
+    @classmethod
+    def empty(cls, count: int) -> HeaderLines:
+        """No span stands in a header line."""
+        none = np.full(count, -1, np.int64)
+        return cls(none, none.copy(), np.zeros(count, np.int32), [HEADER], none.copy(), np.zeros(count, np.bool_))
+
+    def put(
+        self, rows: I64, start: I64, stop: I64, colon: I64, lists: npt.NDArray[np.bool_], names: pl.Series, code: I64, which: I64
+    ) -> None:
+        """Write down the lines of some spans: span `rows[i]` stands in line `which[i]`, whose name is `names[code]`."""
+        number = {name: place for place, name in enumerate(self.names)}
+        for name in names.unique(maintain_order=True):
+            number.setdefault(name, len(number))
+        self.names[:] = number
+        known = np.array([number[name] for name in names], np.int32)[code]
+        for column, values in ((self.start, start), (self.stop, stop), (self.colon, colon), (self.lists, lists), (self.field, known)):
+            column[rows] = values[which]
+
 
 def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     """The header line of every span of a column of texts, in the block of a mail or in one that stands forwarded or quoted in a body;
     `starts` is each span's first byte in the column, ascending."""
-    size = len(buffers.data)
-    if not len(starts):
-        nothing = np.empty(0, np.int64)
-        return HeaderLines(nothing, nothing, np.empty(0, np.int32), [], nothing, np.empty(0, np.bool_))
     mail, _, high = blocks_of(buffers)
     top_end = buffers.offsets[:-1].copy()
     top_end[mail] = high
-    begins = np.zeros(size + 1, np.bool_)
-    begins[np.flatnonzero(buffers.data == 10) + 1] = True
+    begins = np.zeros(len(buffers.data) + 1, np.bool_)
+    begins[1:] = buffers.data == 10
     begins[buffers.offsets] = True
-    begins[size] = False
+    begins[-1] = False
     line = np.flatnonzero(begins)  # the first byte of every line
-    ends = np.append(line[1:], size)
-    soft = np.isin(buffers.data[line], _SOFT)
+    own = np.searchsorted(line, starts, side="right") - 1
+    top = starts < top_end[text_no]
+    found = HeaderLines.empty(len(starts))
+    rows = np.flatnonzero(top)
+    _of_blocks(found, rows, buffers, line, own[rows])
+    # most lines of a body cannot belong to a field, by their first bytes
+    first = buffers.data[line[own]]
+    rows = np.flatnonzero(~top & _MAYBE[first])
+    letters = rows[~_SOFT[first[rows]]]
+    ahead = np.minimum(line[own[letters]][:, None] + np.arange(2, 16), len(buffers.data) - 1)
+    rows = np.setdiff1d(rows, letters[~(buffers.data[ahead] == 58).any(axis=1)], assume_unique=True)
+    if len(rows):
+        _of_quoted(found, rows, buffers, line, own[rows], text_no[rows], top_end)
+    return found
+
+
+def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, line: I64, own: I64) -> None:
+    """The header lines of spans in the blocks that texts begin with: `rows` of `found`, which stand in the lines `own`."""
+    if not len(rows):
+        return
+    data, size = buffers.data, len(buffers.data)
+    folded = _FOLD[data[line]]
+    folded[np.searchsorted(line, buffers.offsets[:-1][buffers.lengths > 0])] = False
+    hard = np.flatnonzero(~folded)
+    at = np.searchsorted(hard, own, side="right")
+    heads, which = np.unique(at, return_inverse=True)
+    start = line[hard[heads - 1]]
+    stop = np.append(line, size)[np.append(hard, len(line))[heads]]
+    # the name up to the first colon of the line; `header` where that is no field
+    colons = np.append(np.flatnonzero(data == 58), size)
+    colon = colons[np.searchsorted(colons, start)]
+    ends = np.append(line, size)[hard[heads - 1] + 1]
+    encoded = cut(buffers, start, np.where(colon < ends, colon, start)).dictionary_encode()
+    names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-~]+)[ \t]*\z").str.to_lowercase()
+    is_field = names.is_not_null().to_numpy()
+    code = np.asarray(encoded.indices, np.int64)
+    lists = np.array([name in LIST_FIELDS for name in names])
+    found.put(rows, start, stop, np.where(is_field[code], colon, -1), lists[code], names.fill_null(HEADER), code, which)
+
+
+def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, line: I64, own: I64, text_no: I64, top_end: I64) -> None:
+    """The same for blocks that stand forwarded or quoted in a body; a span outside any stays as it was."""
+    data = buffers.data
+    ends = np.append(line[1:], len(data))
+    soft = _SOFT[data[line]]
     soft[np.searchsorted(line, buffers.offsets[:-1][buffers.lengths > 0])] = False
     # around every line that holds a span: up to a line that can begin a field, down to the end of what may be folded, and one neighbour
-    own = np.searchsorted(line, starts, side="right") - 1
     held, where = np.unique(own, return_inverse=True)
     hard = np.flatnonzero(~soft)
     at = np.searchsorted(hard, held, side="right")
     text_of_held = text_no[np.searchsorted(own, held)]
-    first_line = np.searchsorted(line, buffers.offsets[text_of_held])
+    first_line = np.searchsorted(line, top_end[text_of_held])
     last_line = np.searchsorted(line, buffers.offsets[text_of_held + 1]) - 1
     low = np.maximum(hard[at - 1] - 1, first_line)
-    # np.append: below the last hard line of all there is only the column's end
-    high_line = np.minimum(np.append(hard, len(line))[at], last_line)
-    cover = np.zeros(len(line) + 1, np.int32)
-    np.add.at(cover, low, 1)
-    np.add.at(cover, high_line + 1, -1)
-    near = np.flatnonzero(np.cumsum(cover[:-1]) > 0)
-    text_of = np.searchsorted(buffers.offsets, line[near], side="right") - 1
+    high = np.minimum(np.append(hard, len(line))[at], last_line)
+    # the lines of all these ranges, which ascend, each once
+    low = np.maximum(low, np.append(0, np.maximum.accumulate(high)[:-1] + 1))
+    many = np.maximum(high - low + 1, 0)
+    near = np.repeat(low - np.append(0, np.cumsum(many)[:-1]), many) + np.arange(many.sum())
+    text_of = np.repeat(text_of_held, many)
     shown = pl.Series(cut(buffers, line[near], ends[near]))
-    top = line[near] < top_end[text_of]
-    frame = pl.DataFrame({"line": shown, "top": top}).select(
-        field=pl.when("top")
-        .then(pl.col("line").str.extract(_FIELD))
-        .otherwise(pl.col("line").str.extract(_QUOTED_FIELD))
-        .str.to_lowercase(),
-        fold=pl.when("top").then(pl.col("line").str.contains(r"\A[ \t]")).otherwise(pl.col("line").str.contains(_QUOTED_FOLD)),
-        marks=pl.when("top").then(None).otherwise(pl.col("line").str.extract(_MARKS)).fill_null(""),
-        colon=pl.col("line").str.find(":", literal=True),
-    )
-    is_field = frame["field"].is_not_null().to_numpy()
-    marks = np.asarray(arrow(frame["marks"]).dictionary_encode().indices, np.int64)
+    field = shown.str.extract(_QUOTED_FIELD)
+    is_field = field.is_not_null().to_numpy()
+    marks = np.asarray(arrow(shown.str.extract(_MARKS)).dictionary_encode().indices, np.int64)
     joins = np.append(False, (np.diff(near) == 1) & (np.diff(text_of) == 0) & (np.diff(marks) == 0))  # with the line above, of one depth
-    goes_on = frame["fold"].to_numpy() & ~is_field & joins & (top == np.append(False, top[:-1]))
-    numbers = np.arange(len(near))
-    head = np.maximum.accumulate(np.where(goes_on, 0, numbers))
+    goes_on = shown.str.contains(_QUOTED_FOLD).to_numpy() & ~is_field & joins
+    head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(near))))
     heads = np.flatnonzero(~goes_on)
-    last = np.append(heads[1:], len(near)) - 1  # the last line of the field that begins at each of `heads`
-    # in a body, a field counts where the line above it or the one below is a field too
-    beside = is_field & ~top
-    above = np.append(False, beside[:-1]) & joins
-    below = np.append(beside[1:], False) & np.append(joins[1:], False)
-    place = np.searchsorted(heads, head)
-    counts = top | (beside[head] & (above[head] | below[last[place]]))
-    names = frame["field"].fill_null("header")
-    named = arrow(names).dictionary_encode()
-    known: list[str] = named.dictionary.to_pylist()
-    listing = np.array([name in LIST_FIELDS for name in known] or [False])
-    listing_quoted = np.array([name in _QUOTED_LISTS for name in known] or [False])
-    code = np.asarray(named.indices, np.int32)
-    mine = np.searchsorted(near, held)
-    mine_head = head[mine]
-    good = counts[mine]
-    field = code[mine_head]
-    start = np.where(good, line[near[mine_head]], -1)
-    stop = np.where(good, ends[near[last[place[mine]]]], -1)
-    colon = np.where(good & is_field[mine_head], start + frame["colon"].fill_null(0).to_numpy()[mine_head].astype(np.int64), -1)
-    lists = good & is_field[mine_head] & np.where(top[mine_head], listing[field], listing_quoted[field])
-    return HeaderLines(start[where], stop[where], field[where], known, colon[where], lists[where])
+    last = np.append(heads[1:], len(near)) - 1  # the last line of what begins at each of `heads`
+    # a field counts where the line above it or the one below is a field too
+    above = np.append(False, is_field[:-1]) & joins
+    below = np.append(is_field[1:], False) & np.append(joins[1:], False)
+    place = np.searchsorted(near, held)
+    mine = head[place]
+    ending = last[np.searchsorted(heads, mine)]
+    counts = is_field[mine] & (above[mine] | below[ending])
+    chosen = np.flatnonzero(counts)
+    if not len(chosen):
+        return
+    mine, ending = mine[chosen], ending[chosen]
+    names = field.gather(mine).str.to_lowercase()
+    colon = line[near[mine]] + shown.gather(mine).str.find(":", literal=True).to_numpy().astype(np.int64)
+    lists = np.array([name in _QUOTED_LISTS for name in names])
+    back = np.full(len(held), -1)
+    back[chosen] = np.arange(len(chosen))
+    inside = back[where] >= 0
+    code = np.arange(len(chosen))
+    found.put(rows[inside], line[near[mine]], ends[near[ending]], colon, lists, names, code, back[where[inside]])
 
 
 @dataclass(frozen=True, repr=False)
@@ -275,6 +328,7 @@ class Recipients:
 
 # what holds a comma that separates nothing, and what separates
 _TOKENS = r'"(?:[^"\\]|\\(?s:.))*"|\((?:[^()\\]|\\(?s:.))*\)|<[^<>]*>|[,;]'
+_SEPARATOR = _among(b",;")
 _BLANK = r"(?:[ \t\r]|\n(?: ?>)*)*"
 _SURNAME = rf'\A{_BLANK}[^ \t\r\n,;<>@"()]+{_BLANK}\z'
 _FIRST_NAME = rf'\A{_BLANK}[^ \t\r\n<>@",;():][^<>@",;():]*<[^<>]*>'
@@ -283,21 +337,35 @@ _FIRST_NAME = rf'\A{_BLANK}[^ \t\r\n<>@",;():][^<>@",;():]*<[^<>]*>'
 def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) -> Recipients:
     """The entry of every span that stands in a header line; spans ascend. An entry is what stands between commas or semicolons outside
     quotes, comments and `<` `>`; in `Roe, Ann <ann@example.com>` the comma behind a single word belongs to the name."""
-    data = np.append(buffers.data, np.uint8(0))
-    wrapped = (starts > 0) & (data[starts - 1] == 60) & (data[stops] == 62)
+    data, last_byte = buffers.data, len(buffers.data) - 1
+    wrapped = (starts > 0) & (stops <= last_byte) & (data[starts - 1] == 60) & (data[np.minimum(stops, max(last_byte, 0))] == 62)
     head, tail = starts - wrapped, stops + wrapped
     nothing = np.zeros(len(starts), np.int64)
     found = Recipients(head.copy(), tail.copy(), head.copy(), tail.copy(), nothing, nothing.copy())
-    other = np.flatnonzero((lines.colon >= 0) & ~lines.lists)
-    around = [(lines.colon[other] + 1, head[other]), (tail[other], lines.stop[other])]
-    alone = np.logical_and.reduce([blank(buffers, *side) for side in around])
+    one_of = np.append(np.diff(lines.start) != 0, True) & np.append(True, np.diff(lines.start) != 0)  # alone in its line
+    other = np.flatnonzero((lines.colon >= 0) & (lines.colon < head) & ~lines.lists & one_of)
+    around = [cut(buffers, *side) for side in ((lines.colon[other] + 1, head[other]), (tail[other], lines.stop[other]))]
+    alone = np.logical_and.reduce([pl.Series(texts).str.contains(r"\A[ \t\r\n]*\z").to_numpy() for texts in around])
     found.entries[other[alone]] = 1
     mine = np.flatnonzero(lines.lists)
     if not len(mine):
         return found
+    # a line without a separator is one entry
     value = lines.colon[mine] + 1
-    one, which = np.unique(value, return_inverse=True)
-    end = lines.stop[mine][np.searchsorted(value, one)]
+    one = np.flatnonzero(np.append(True, np.diff(value) != 0))
+    end, one = lines.stop[mine][one], value[one]
+    whole = Buffers.of(cut(buffers, one, end))
+    separators = np.flatnonzero(_SEPARATOR[whole.data])
+    several = np.diff(np.searchsorted(separators, whole.offsets)) > 0
+    which = np.searchsorted(one, value)
+    single = mine[~several[which]]
+    found.head[single] = lines.colon[single] + 1
+    found.entries[single] = 1
+    mine = mine[several[which]]
+    if not len(mine):
+        return found
+    one, end = one[several], end[several]
+    which = np.searchsorted(one, lines.colon[mine] + 1)
     values = Buffers.of(cut(buffers, one, end))
     low, high = matches(values, _TOKENS)
     single = low[high - low == 1]
@@ -306,20 +374,22 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     begin = np.sort(np.concatenate([values.offsets[:-1], single + 1]))
     stop = np.sort(np.concatenate([values.offsets[1:], single]))
     line_of = np.sort(np.concatenate([np.arange(len(one)), owner]))
-    pieces = pl.DataFrame({"text": pl.Series(cut(values, begin, stop)), "line": line_of})
-    same = pl.col("line") == pl.col("line").shift(-1)
-    surname = pl.col("text").str.contains(_SURNAME) & pl.col("text").shift(-1).str.contains(_FIRST_NAME)
-    joined = pieces.select((same & surname).fill_null(False)).to_series().to_numpy() & (
-        values.data[np.minimum(stop, len(values.data) - 1)] == 44
-    )
-    if joined.any():
-        begin, stop, line_of = begin[~np.append(False, joined[:-1])], stop[~joined], line_of[~joined]
-        pieces = pl.DataFrame({"text": pl.Series(cut(values, begin, stop)), "line": line_of})
-    blanks = pieces.select(
-        lead=pl.col("text").str.extract(rf"\A({_BLANK})").str.len_bytes().cast(pl.Int64),
-        trail=pl.col("text").str.extract(rf"({_BLANK})\z").str.len_bytes().cast(pl.Int64),
-    )
-    lead, trail = blanks["lead"].to_numpy(), blanks["trail"].to_numpy()
+    texts = pl.Series(cut(values, begin, stop))
+    words = np.flatnonzero(texts.str.contains(_SURNAME).to_numpy())
+    words = words[(words + 1 < len(line_of)) & (values.data[np.minimum(stop[words], len(values.data) - 1)] == 44)]
+    words = words[line_of[words] == line_of[np.minimum(words + 1, len(line_of) - 1)]]
+    words = words[texts.gather(words + 1).str.contains(_FIRST_NAME).to_numpy()]
+    if len(words):
+        begin, stop, line_of = np.delete(begin, words + 1), np.delete(stop, words), np.delete(line_of, words)
+        texts = pl.Series(cut(values, begin, stop))
+    feeds = np.flatnonzero(values.data == 10)
+    after = values.data[np.minimum(feeds[:, None] + np.arange(1, 3), len(values.data) - 1)]
+    if (after == 62).any():  # folded lines of a quoted block begin with their marks
+        lead = texts.str.extract(rf"\A({_BLANK})").str.len_bytes().to_numpy().astype(np.int64)
+        trail = texts.str.extract(rf"({_BLANK})\z").str.len_bytes().to_numpy().astype(np.int64)
+    else:
+        lead = stop - begin - texts.str.strip_chars_start(" \t\r\n").str.len_bytes().to_numpy().astype(np.int64)
+        trail = stop - begin - texts.str.strip_chars_end(" \t\r\n").str.len_bytes().to_numpy().astype(np.int64)
     full = np.flatnonzero(lead < stop - begin)
     shift = one - values.offsets[:-1]
     line_of = line_of[full]
@@ -332,12 +402,4 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     found.before[mine] = np.where(entry == first[line], entry_head[entry], entry_tail[np.maximum(entry - 1, 0)])
     found.next[mine] = np.where(last, entry_tail[entry], entry_head[np.minimum(entry + 1, len(entry_head) - 1)])
     found.place[mine], found.entries[mine] = entry - first[line], first[line + 1] - first[line]
-    return found
-
-
-def blank(buffers: Buffers, starts: I64, stops: I64) -> npt.NDArray[np.bool_]:
-    """True for spans of white space; they may overlap."""
-    light = np.array([byte in b"\t\n\r " for byte in range(256)])
-    dark = np.append(0, np.cumsum(~light[buffers.data], dtype=np.int32))
-    found: npt.NDArray[np.bool_] = dark[starts] == dark[stops]
     return found

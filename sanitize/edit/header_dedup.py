@@ -67,24 +67,23 @@ class HeaderDedup(Editor):
         base = buffers.offsets[text_no]
         starts, stops = base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy()
         lines = header_lines(buffers, text_no, starts)
-        entries = recipients(buffers, lines, starts, stops)
         rows = np.flatnonzero(lines.start >= 0)
-        base = base[rows]
-        whole = self.scope == "line"
-        names = pa.array([*lines.names], pa.string())
-        one = np.ones(len(rows), np.int64)
-        return pa.table(
-            {
-                **{name: found[name].to_numpy()[rows] for name in ("doc_no", "cell", "start", "value_id")},
-                "field": pa.DictionaryArray.from_arrays(pa.array(lines.field[rows]), names).cast(pa.string()),
-                "line_start": lines.start[rows] - base,
-                "line_stop": lines.stop[rows] - base,
-                "unit": (lines.start if whole else entries.head)[rows] - base,
-                **{name: getattr(entries, name)[rows] - base for name in ("head", "tail", "before", "next")},
-                "place": one * 0 if whole else entries.place[rows],
-                "entries": one if whole else entries.entries[rows],
-            }
-        ).cast(PLACES)
+        base, start = base[rows], lines.start[rows]
+        if self.scope == "line":
+            units = dict.fromkeys(("unit", "head", "tail", "before", "next"), start - base)
+            units |= {"place": np.zeros(len(rows), np.int64), "entries": np.ones(len(rows), np.int64)}
+        else:
+            found_in = recipients(buffers, lines, starts, stops)
+            units = {name: getattr(found_in, name)[rows] - base for name in ("head", "tail", "before", "next")}
+            units |= {"unit": units["head"], "place": found_in.place[rows], "entries": found_in.entries[rows]}
+        columns = {
+            **{name: found[name].to_numpy()[rows] for name in ("doc_no", "cell", "start", "value_id")},
+            "field": pa.DictionaryArray.from_arrays(pa.array(lines.field[rows]), pa.array(lines.names, pa.string())),
+            "line_start": start - base,
+            "line_stop": lines.stop[rows] - base,
+            **units,
+        }
+        return pa.table({name: columns[name] for name in PLACES.names}).cast(PLACES)
 
     def gather(self, whole: Whole) -> Mapping[str, Path]:
         """The table `goes`: which occurrences go, and with which bytes."""
