@@ -34,7 +34,8 @@ def value_counts(engine: Engine, partial: Sequence[Path], out: Path) -> None:
 def kinds_left(engine: Engine, left: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
     """By kind, the occurrences, distinct values and documents among the occurrences that are left."""
     engine.sql(queries.query("kinds_left").text, {"occurrences_left": left}, out)
-    return {row.pop("kind"): row for row in pq.read_table(out, partitioning=None).to_pylist()}
+    rows = pq.read_table(out, partitioning=None).rename_columns({"distinct_values": "values"}).to_pylist()
+    return {row.pop("kind"): row for row in rows}
 
 
 def for_editors(

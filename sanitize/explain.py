@@ -59,7 +59,10 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         "unreadable_files": len(found.bad),
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
         "sampled": summary["documents_in"],
-        "sample": {name: summary[name] for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined")},
+        "sample": {
+            name: summary[name]
+            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped")
+        },
         "pairs": [
             {"kind": pair.kind, "before": before, "after": pair.after if _LABEL.fullmatch(pair.after) else now}
             for pair, before, now in zip(pairs, shown, after, strict=True)

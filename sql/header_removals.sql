@@ -4,28 +4,24 @@
 -- reads: units (group_no, thing_id, doc_no, cell, start, field, line_start, line_stop, head, tail, before, next, place, entries), gone (group_no)
 -- gives: doc_no, cell, start, value_id, start_byte, stop_byte, field, whole_line
 -- takes: nothing
-WITH going AS (
-    SELECT u.*
+WITH numbered AS (
+    SELECT
+        u.doc_no,
+        u.cell,
+        u.start,
+        u.thing_id,
+        u.field,
+        u.line_start,
+        u.line_stop,
+        u.head,
+        u.tail,
+        u.before,
+        u.next,
+        u.place,
+        u.entries,
+        dense_rank() OVER (PARTITION BY u.doc_no, u.cell, u.line_start ORDER BY u.group_no) - 1 AS nth
     FROM units AS u
     WHERE EXISTS (SELECT 1 FROM gone AS g WHERE g.group_no = u.group_no)
-),
-numbered AS (
-    SELECT
-        doc_no,
-        cell,
-        start,
-        thing_id,
-        field,
-        line_start,
-        line_stop,
-        head,
-        tail,
-        before,
-        next,
-        place,
-        entries,
-        dense_rank() OVER (PARTITION BY doc_no, cell, line_start ORDER BY group_no) - 1 AS nth
-    FROM going
 ),
 counted AS (
     SELECT doc_no, cell, line_start, max(nth) + 1 AS goes

@@ -5,7 +5,21 @@
 -- gives: doc_no, earlier_doc_no
 -- takes: $near = 32
 WITH digits AS (
-    SELECT * FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS eight (digit)
+    SELECT 0 AS digit
+    UNION ALL
+    SELECT 1 AS digit
+    UNION ALL
+    SELECT 2 AS digit
+    UNION ALL
+    SELECT 3 AS digit
+    UNION ALL
+    SELECT 4 AS digit
+    UNION ALL
+    SELECT 5 AS digit
+    UNION ALL
+    SELECT 6 AS digit
+    UNION ALL
+    SELECT 7 AS digit
 ),
 steps AS (
     SELECT 8 * a.digit + b.digit + 1 AS step

@@ -37,7 +37,7 @@ U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 BANDS = pa.schema([("doc_no", pa.int64()), ("band", pa.int32()), ("hash", pa.int64())])
 RUNS = pa.schema([("doc_no", pa.int64()), ("run", pa.int64())])
-_BLOCK = 8_192  # runs at a time: one permutation of them then stays in the first-level cache
+_BLOCK = 65_536  # runs at a time: one permutation of them then stays in the second-level cache
 _WEIGHTS = (0.1, 0.9)  # of false positives and false negatives
 WHOLE = -1  # the band of the whole signature
 
