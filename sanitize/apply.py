@@ -214,22 +214,24 @@ def _occurrences(task: ApplyTask) -> _Occurrences:
             | (columns["stop_byte"][near] <= columns["start_byte"][row])
         )
     kept = tuple(
-        _kept(task, editor, counts, columns, kind.dictionary) & free for editor, counts in zip(task.editors, task.counts, strict=True)
+        _kept(task, editor, counts, columns, kind.dictionary) & (free | ("goes" in counts.tables))
+        for editor, counts in zip(task.editors, task.counts, strict=True)
     )
     return _Occurrences(kept=kept, names=kind.dictionary, **columns)
 
 
 def _kept(task: ApplyTask, editor: Editor, counts: Counts, columns: dict[str, npt.NDArray[Any]], names: pa.Array) -> npt.NDArray[np.bool_]:
-    """True for the occurrences among the editor's firsts."""
-    kept = np.zeros(len(columns["doc_no"]), np.bool_)
-    if "firsts" not in counts.tables or not len(kept):
+    """True for the editor's occurrences that stay: those among its firsts, or all that are not among what goes."""
+    goes = "goes" in counts.tables
+    kept = np.full(len(columns["doc_no"]), goes)
+    if not (goes or "firsts" in counts.tables) or not len(kept):
         return kept
-    between = [("doc_no", ">=", task.first), ("doc_no", "<", task.last)]
-    firsts = pl.DataFrame(pq.read_table(counts.tables["firsts"], filters=between, partitioning=None))
     on = ["doc_no", "cell", "start", "value_id"]
+    between = [("doc_no", ">=", task.first), ("doc_no", "<", task.last)]
+    listed = pl.DataFrame(pq.read_table(counts.tables["goes" if goes else "firsts"], columns=on, filters=between, partitioning=None))
     all_rows = pl.DataFrame({name: columns[name] for name in on}).with_row_index("row")
-    firsts = firsts.select(pl.col(name).cast(all_rows.schema[name]) for name in on)
-    kept[all_rows.join(firsts, on=on, how="semi")["row"].to_numpy()] = True
+    listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in on)
+    kept[all_rows.join(listed, on=on, how="semi")["row"].to_numpy()] = not goes
     mine = np.isin(np.array(names.to_pylist(), object), list(editor.kinds))
     of_mine: npt.NDArray[np.bool_] = mine[columns["kind"]]
     return kept & of_mine
@@ -241,6 +243,7 @@ class _Sheet:
     def __init__(self, task: ApplyTask, table: pa.Table, found: _Occurrences) -> None:
         self.labels: list[pa.Table] = []
         self.masked = 0
+        self.unchecked = [no for no, editor in enumerate(task.editors) if editor.policy == "ledger"]
         columns = cells_of(table, list(task.leaves))
         doc_no = np.asarray(table.column("doc_no"), np.int64)
         row = np.searchsorted(doc_no, found.doc_no)
@@ -274,6 +277,8 @@ class _Sheet:
     def _edit(self, task: ApplyTask, found: _Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray) -> _Edits:
         """What the editors say, one after the other; a kind belongs to the first editor that names it."""
         rows, texts, parts = [], [], []
+        spans: list[tuple[I64, I64]] = []
+        wider = False
         claimed = np.zeros(len(found.names), np.bool_)
         for number, editor in enumerate(task.editors):
             mine = np.isin(np.array(found.names.to_pylist(), object), list(editor.kinds)) & ~claimed
@@ -289,7 +294,11 @@ class _Sheet:
                     "value": pl.Series(values.take(pa.array(which))),
                 }
             )
-            changed, replacement, labels = editor.run(Batch(occurrences=frame, doc_ids=doc_ids.take(pa.array(which))))
+            batch = Batch(occurrences=frame, doc_ids=doc_ids.take(pa.array(which)))
+            changed, replacement, labels = editor.run(batch)
+            reach = editor.reach(batch, changed)
+            wider |= reach is not None
+            spans.append(reach or (found.start_byte[which[changed]], found.stop_byte[which[changed]]))
             rows.append(which[changed])
             texts.append(replacement)
             parts.append(np.full(len(changed), number, np.int32))
@@ -299,12 +308,13 @@ class _Sheet:
             nothing = np.empty(0, np.int64)
             return _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
         row = np.concatenate(rows)
-        order = np.argsort(row, kind="stable")
-        row = row[order]
+        start, stop = (np.concatenate(side) for side in zip(*spans, strict=True))
+        # the occurrences are in order, and so are their edits, unless one takes more than its occurrence
+        order = np.lexsort((-stop, start, _cell_key(found)[row])) if wider else np.argsort(row, kind="stable")
         return _Edits(
-            row,
-            found.start_byte[row],
-            found.stop_byte[row],
+            row[order],
+            start[order],
+            stop[order],
             np.concatenate(parts)[order],
             pa.concat_arrays(texts).take(pa.array(order)),
         )
@@ -360,7 +370,7 @@ class _Sheet:
         return pa.table([arrays[name] for name in tables.EDITS.schema.names], schema=tables.EDITS.schema)
 
     def _kept_table(self, edits: _Edits, found: _Occurrences) -> pa.Table:
-        """The kept occurrences that no edit touches, in output bytes."""
+        """The kept occurrences that no edit touches, in output bytes, as far as the leak check looks for them."""
         kept = np.flatnonzero(np.logical_or.reduce(found.kept)) if found.kept else np.empty(0, np.int64)
         cell = _cell_key(found)
         grown = np.concatenate([[0], np.cumsum(Buffers.of(edits.text).lengths - (edits.stop - edits.start))])
@@ -370,6 +380,9 @@ class _Sheet:
         first = np.searchsorted(at, cell[kept] * (1 << 40), side="left")
         kept, shift = kept[~touched], (grown[before] - grown[first])[~touched]
         self.kept_rows = kept
+        # what a mechanism leaves by its own claim is counted, and not looked for by the leak check
+        checked = ~np.logical_or.reduce([found.kept[no][kept] for no in self.unchecked]) if self.unchecked else np.ones(len(kept), np.bool_)
+        kept, shift = kept[checked], shift[checked]
         return pa.table(
             [
                 found.doc_no[kept],

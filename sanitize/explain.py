@@ -18,19 +18,12 @@ from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.indexing import Indexing, Settings
 from sanitize.plan import Plan
-<<<<<<< HEAD
-from sanitize.queries import masked
 from sanitize.read import Survey, Unit
 from sanitize.reading import Reading, surveyed
 from sanitize.run import Run
 from sanitize.samples import samples
 from sanitize.shards import writer
-=======
-from sanitize.read import survey
-from sanitize.run import Run
-from sanitize.samples import samples
 from sanitize.views import masked
->>>>>>> look
 
 _SAMPLE = 1_000
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
@@ -70,7 +63,10 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         "unreadable_files": len(found.bad),
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
         "sampled": summary["documents_in"],
-        "sample": {name: summary[name] for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined")},
+        "sample": {
+            name: summary[name]
+            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped")
+        },
         "pairs": [
             {"kind": pair.kind, "before": before, "after": pair.after if _LABEL.fullmatch(pair.after) else now}
             for pair, before, now in zip(pairs, shown, after, strict=True)

@@ -39,6 +39,7 @@ from sanitize.publish import Job, disk_trouble, perform
 from sanitize.read import Survey
 from sanitize.reading import Reading, surveyed
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
+from sanitize.views import glob_escaped, quote_literal
 
 Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
 
@@ -78,17 +79,25 @@ class Stages:
     """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
 
     found: dict[str, dict[str, float]] = field(default_factory=dict)
+    _within: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])  # CPU and wall seconds of the stages inside each open one
 
     @contextlib.contextmanager
     def measure(self, name: str) -> Iterator[dict[str, float]]:
+        """Add what happens in the block to a stage; a stage inside another one is not counted twice."""
         cpu, wall = time.process_time(), time.monotonic()
         cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
-        yield cost
+        self._within.append([0.0, 0.0])
+        try:
+            yield cost
+        finally:
+            spent = (time.process_time() - cpu, time.monotonic() - wall)
+            inside = self._within.pop()
+            self._within[-1] = [total + one for total, one in zip(self._within[-1], spent, strict=True)]
         before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
         peak = max(cost["peak_rss_mb"], peak_mb(), before["peak_rss_mb"])
         self.found[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + time.process_time() - cpu, 3),
-            "wall_s": round(before["wall_s"] + time.monotonic() - wall, 3),
+            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - inside[0], 3),
+            "wall_s": round(before["wall_s"] + spent[1] - inside[1], 3),
             "peak_rss_mb": round(peak, 1),
         }
 
@@ -126,7 +135,7 @@ class Indexing:
         with self.stages.measure("read"):
             self.survey: Survey = surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes)
             self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
-        queries.quote_literal(queries.glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
+        quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)

@@ -240,14 +240,19 @@ def _listed(column: str, kind: Any, steps: Sequence[str], depth: int) -> tuple[s
 
 
 def _folders(parent: Path) -> list[Path]:
-    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")) if parent.is_dir() else []
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink() and not path.name.startswith("."))
 
 
 def _parquet(folder: Path) -> Iterator[str]:
     """All Parquet files under a folder, in order of path; unfinished ones carry another ending."""
     for place, below, names in os.walk(folder):
         below.sort()
-        yield from (str(Path(place, name).resolve()) for name in sorted(names) if name.endswith(".parquet") and not name.startswith("."))
+        for path in (Path(place, name) for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")):
+            if path.is_symlink():
+                raise OutputBroken(f"{path}: is a link, and WORK holds none; take it away")
+            yield str(path.resolve())
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -77,6 +77,11 @@ def values() -> pa.Table:
     return made("values", [dict(zip(tables.VALUES.schema.names, row, strict=True)) for row in VALUES])
 
 
+def table_of(names: str, *rows: tuple[object, ...]) -> pa.Table:
+    """A table that exists only while a plan runs."""
+    return pa.table(dict(zip(names.split(), map(list, zip(*rows, strict=True)), strict=True)))
+
+
 def small_tables() -> dict[str, pa.Table]:
     return {
         "occurrences": occurrences(),
@@ -119,6 +124,35 @@ def small_tables() -> dict[str, pa.Table]:
         "parts": made(
             "parts",
             [{"part_no": n, "room": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
+        ),
+        "digests": table_of("doc_no high low", (0, 1, 1), (1, 1, 1), (2, 1, 2), (3, 1, 1)),
+        # 2 has the signature of 0, which meets 1 in band 0; 1 meets 3 in band 1
+        "bands": table_of(
+            "doc_no band hash",
+            *((0, -1, 10), (1, -1, 11), (2, -1, 10), (3, -1, 12)),
+            *((0, 0, 5), (1, 0, 5), (2, 0, 5), (3, 0, 6), (0, 1, 7), (1, 1, 8), (2, 1, 7), (3, 1, 8)),
+        ),
+        "pairs": table_of("doc_no earlier_doc_no", (1, 0), (3, 1)),
+        "runs": table_of("doc_no run", *((doc, run) for doc, row in ((0, "12345"), (1, "12346"), (3, "2346")) for run in map(int, row))),
+        "things": table_of("group_no thing_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
+        "places": table_of(
+            "doc_no cell start value_id field line_start line_stop unit head tail before next place entries",
+            (0, 0, 6, ADA, "from", 0, 33, 6, 6, 32, 6, 32, 0, 1),
+            (1, 0, 6, BEA, "to", 0, 33, 6, 6, 32, 6, 32, 0, 1),  # no occurrence that is left
+            (1, 0, 50, BEA, "to", 40, 90, 50, 50, 69, 50, 70, 0, 2),
+        ),
+        # a line of three entries whose first and third go, and one of one entry
+        "units": table_of(
+            "group_no thing_id doc_no cell start field line_start line_stop head tail before next place entries",
+            (0, ADA, 0, 0, 5, "to", 0, 40, 4, 10, 4, 12, 0, 3),
+            (1, BEA, 0, 0, 13, "to", 0, 40, 12, 20, 10, 22, 1, 3),
+            (2, ADA, 0, 0, 23, "to", 0, 40, 22, 30, 20, 30, 2, 3),
+            (3, ADA, 1, 0, 7, "cc", 0, 30, 4, 29, 4, 29, 0, 1),
+        ),
+        "gone": table_of("group_no", (0,), (2,), (3,)),
+        "goes": table_of(
+            "doc_no cell start start_byte field whole_line",
+            *((0, 0, 5, 4, "to", 0), (0, 0, 6, 4, "to", 0), (1, 0, 7, 0, "to", 1), (2, 0, 7, 0, "cc", 1)),
         ),
         "skipped": made("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
     }
@@ -182,6 +216,25 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     # six ids are six documents that could be read
     "before_after": [(0, "drop", "near_dup", 6, 5, 5, 4), (1, "edit", "redact", 5, 5, 4, 3), (2, "edit", "rmft", 5, 5, 3, 2)],
     "ledger_summary": [("dp_mlm", "word", 2, 10, 0.5, 2.5, 3.0)],
+    "exact_dup_links": [(1, 0), (3, 0)],
+    "near_dup_pairs": [(1, 0), (2, 0), (3, 1)],
+    "near_dup_candidates": [(0,), (1,), (3,)],
+    "near_dup_links": [(3, 1)],
+    "groups_that_share": [(0,), (1,), (2,)],
+    "repeated_things": [(0, 0), (1, 0), (1, 1), (2, 1)],
+    "document_values": sorted([(0, ADA), (1, ADA), (1, BEA), (3, ADA)]),
+    "values_left": sorted([(ADA,), (BEA,), (TEL,)]),
+    "kinds_left": [(MAIL, 4, 2, 3), (PHONE, 1, 1, 1)],
+    "header_units": [
+        (0, ADA, 0, 0, 6, "from", 0, 33, 6, 32, 6, 32, 0, 1),
+        (1, BEA, 1, 0, 50, "to", 40, 90, 50, 69, 50, 70, 0, 2),
+    ],
+    "header_removals": [
+        (0, 0, 5, ADA, 4, 12, "to", 0),
+        (0, 0, 23, ADA, 20, 30, "to", 0),
+        (1, 0, 7, ADA, 0, 30, "cc", 1),
+    ],
+    "removed_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],
     "edits_by_part": [("redact", PHONE, 1, 1, 1, 17), ("rmft", MAIL, 3, 1, 1, 26)],
 }
 

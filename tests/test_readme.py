@@ -6,6 +6,7 @@ What is generated in README.md and docs/ is written by `python tests/test_readme
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize.cli
-from sanitize import queries, tables
+from sanitize import part, queries, tables
 from sanitize.demo import SEED, demo, mails, write_mbox
 from sanitize.kinds.kind import kinds
 from sanitize.plan import load_plan, plan_names
@@ -29,6 +30,7 @@ from sanitize.plan import load_plan, plan_names
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
+REDUCE = RESULTS.with_name("reduce.json")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHELL = [line.removeprefix("$ ") for language, text in BLOCKS if language in ("bash", "console") for line in text.splitlines()]
 COMMANDS = [line for line in SHELL if line.startswith("sanitize ")]
@@ -53,7 +55,7 @@ def does(plan: str, kind: str) -> str:
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
         return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
-    return str(settings["use"])
+    return {"header_dedup": "repeats leave the headers"}.get(settings["use"], str(settings["use"]))
 
 
 def plans_block() -> list[str]:
@@ -92,7 +94,7 @@ WHERE = {
     "quarantine": "quarantine/find",
     "edits": "runs/*/edits",
     "labels": "runs/*/vault/labels",
-    "drops": "",
+    "drops": "runs/*/drops",
     "blacklist": "",
     "ledger": "",
 }
@@ -204,7 +206,44 @@ def bench_or_none() -> list[str]:
     return bench_block(json.loads(RESULTS.read_text())) if RESULTS.exists() else ["Not measured yet."]
 
 
-GENERATED = {"demo": demo_block, "look": look_block, "plans": plans_block, "bench": bench_or_none}
+def parts_block() -> list[str]:
+    """What droppers and editors there are, by the first line of each."""
+    return [
+        f"- `{name}` ({what}): {(importlib.import_module(f'sanitize.{room}.{name}').__doc__ or '').partition(chr(10))[0]}"
+        for room, what in (("drop", "drops"), ("edit", "edits"))
+        for name in part.names(room)  # type: ignore[arg-type]
+    ]
+
+
+def reduce_block() -> list[str]:
+    """The README's numbers, from `benchmarks/results/reduce.json`."""
+    if not REDUCE.exists():
+        return ["Not measured yet."]
+    result = json.loads(REDUCE.read_text())
+    labels = {
+        "header_dedup_of_plain_copy": "header_dedup, its own work, of the rate of a plain copy",
+        "header_dedup_by_line_of_plain_copy": '... with `scope = "line"`',
+        "minhash_of_datasketch": "near_dup to candidate pairs, of datasketch's rate document by document",
+    }
+    rows = [
+        [label, *(f"{one[name]:.1f} (aim {result['aims'][name]:g})" for one in result["corpora"].values())]
+        for name, label in labels.items()
+    ]
+    return [
+        *markdown(["", *result["corpora"]], rows),
+        "",
+        f"{result['date']}, {result['machine']['cpu']}, one thread, medians of {result['repeat']}.",
+    ]
+
+
+GENERATED = {
+    "demo": demo_block,
+    "look": look_block,
+    "plans": plans_block,
+    "parts": parts_block,
+    "bench": bench_or_none,
+    "reduce": reduce_block,
+}
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -277,11 +316,20 @@ def test_python_blocks_run(ran: tuple[Path, dict[str, str]]) -> None:
         assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 
+def test_the_plan_that_is_shown_is_one(tmp_path: Path) -> None:
+    pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
+    shown = [text for language, text in BLOCKS if language == "toml"]
+    assert len(shown) == 1
+    (tmp_path / "mine.toml").write_text(shown[0], "utf-8")
+    plan = load_plan(str(tmp_path / "mine.toml"))
+    assert [dropper.use for dropper in plan.droppers] == ["exact_dup", "near_dup"] and len(plan.editors) == 2
+
+
 def test_tables_lie_where_the_page_says(ran: tuple[Path, dict[str, str]]) -> None:
     assert WHERE.keys() | MADE.keys() == tables.ALL.keys()
     for name, place in WHERE.items():
-        files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet")) if place else []
-        assert bool(files) == bool(place), name
+        files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet"))
+        assert files, name
         for file in files:
             assert pq.read_schema(file).names == tables.ALL[name].schema.names
 

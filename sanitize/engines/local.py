@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sanitize.engines.child import Child, borrowed, measured, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
-from sanitize.queries import glob_escaped, quote_literal, quote_name
+from sanitize.views import glob_escaped, quote_literal, quote_name
 
 T = TypeVar("T")
 

@@ -14,13 +14,13 @@ PACKAGES = ("sanitize", "train", "eval")
 # from the ground up; a folder stands for all its files. DESIGN's floors, with the rooms that grew since set between them.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented"),
-    ("keyed", "cells", "spans", "render", "rowgroups"),
+    ("keyed", "cells", "spans", "render", "rowgroups", "repeats"),
     ("views",),
-    ("kinds", "plans", "part", "headers", "shards", "queries", "vault", "ledger"),
+    ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "ledger"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher"),
-    ("corpus", "index", "verify", "report", "publish", "counts"),
-    ("plan", "samples"),
-    ("manifest", "reading"),
+    ("corpus", "index", "verify", "report", "publish"),
+    ("plan", "samples", "looks"),
+    ("manifest", "reading", "counts"),
     ("indexing",),
     ("run", "stream"),
     ("explain", "replay", "ask", "demo"),
