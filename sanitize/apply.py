@@ -22,11 +22,13 @@ from sanitize import tables
 from sanitize.cells import Leaf, replaced
 from sanitize.keyed import Key, siphash
 from sanitize.part import Batch, Counts, Editor
+from sanitize.rowgroups import cut, text_bytes
 from sanitize.shards import CellColumn, Documents, cells_of, sha256, table_writer, writer
 from sanitize.spans import Buffers, cut_nested, splice
 
 I64 = npt.NDArray[np.int64]
-ROW_GROUP = 5_000  # rows of every output row group; part of what makes the files byte-identical
+ROW_GROUP = 5_000  # rows of an output row group, unless its texts are long; part of what makes the files byte-identical
+ROW_GROUP_BYTES = 64 << 20
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 
 KEPT = pa.schema(
@@ -61,6 +63,11 @@ class ApplyTask:
     gone: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
 
+    @property
+    def told(self) -> str:
+        """The task in words, for an error."""
+        return self.documents.told(self.first, self.last)
+
 
 def output_schema(documents: Documents, policies: Mapping[str, str]) -> pa.Schema:
     """The schema of the output shards: the documents' columns without the dropped ones."""
@@ -84,7 +91,7 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         table_writer(task.folder / "labels.parquet", tables.LABELS.schema) as labels_out,
         table_writer(task.folder / "rows.parquet", ROWS) as rows_out,
     ):
-        waiting: list[pa.Table] = []
+        groups = _Groups(out)
         at = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
         for table in task.documents.read(task.first, task.last, names if "doc_id" in names else ["doc_id", *names]):
@@ -104,21 +111,44 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
                 labels_out.write_table(labels)
             done.add(made)
             clean = _columns(task, made.table).select(schema.names)
-            waiting.append(clean)
+            groups.add(clean)
             rows += clean.num_rows
-            # row groups hold a fixed number of rows of the shard, whatever the batches were
-            ready = sum(piece.num_rows for piece in waiting)
-            if ready >= ROW_GROUP:
-                joined = pa.concat_tables(waiting)
-                whole = ready - ready % ROW_GROUP
-                for low in range(0, whole, ROW_GROUP):
-                    out.write_table(joined.slice(low, ROW_GROUP).combine_chunks(), row_group_size=ROW_GROUP)
-                waiting = [joined.slice(whole)] if ready > whole else []
-        if waiting:
-            out.write_table(pa.concat_tables(waiting).combine_chunks(), row_group_size=ROW_GROUP)
-        elif not rows:
+        groups.flush()
+        if not rows:
             out.write_table(schema.empty_table())
     return {"rows": rows, "sha256": sha256(shard), "bytes": shard.stat().st_size, "by_kind": done.by_kind, "masked": done.masked}
+
+
+class _Groups:
+    """Rows on their way into row groups, which end after a fixed number of rows or bytes of text, whatever the batches were."""
+
+    def __init__(self, out: pq.ParquetWriter) -> None:
+        self._out = out
+        self._waiting: list[pa.Table] = []
+        self._sizes = np.empty(0, np.int64)
+
+    def add(self, table: pa.Table) -> None:
+        """Takes rows, and writes the row groups that are complete with them."""
+        (batch,) = table.combine_chunks().to_batches()
+        self._waiting.append(table)
+        self._sizes = np.concatenate([self._sizes, text_bytes(batch)])
+        if len(self._sizes) >= ROW_GROUP or int(self._sizes.sum()) > ROW_GROUP_BYTES:
+            self._write(last=False)
+
+    def flush(self) -> None:
+        """Writes what is left."""
+        if self._waiting:
+            self._write(last=True)
+
+    def _write(self, last: bool) -> None:
+        joined, low = pa.concat_tables(self._waiting), 0
+        for full, high in cut(self._sizes, ROW_GROUP_BYTES, ROW_GROUP):
+            if high == joined.num_rows and high - full < ROW_GROUP and not last:
+                break  # it may become larger
+            self._out.write_table(joined.slice(full, high - full).combine_chunks(), row_group_size=ROW_GROUP)
+            low = high
+        self._waiting = [joined.slice(low)] if low < joined.num_rows else []
+        self._sizes = self._sizes[low:]
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 # in the order of --help; each is sanitize/verbs/NAME.py
-VERBS = ("run", "find", "explain", "top", "sql", "verify", "demo", "list", "status")
+VERBS = ("run", "find", "explain", "top", "sql", "verify", "replay", "demo", "doctor", "list", "status")
 
 app = typer.Typer(
     name="sanitize",
@@ -59,7 +59,9 @@ def main() -> None:
     try:
         app()
     except SanitizeError as error:
-        typer.echo(f"error: {error}", err=True)
+        from sanitize.shown import say
+
+        say(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from here", err=True)

@@ -20,6 +20,10 @@ Inputs = Annotated[
 Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
 Reveal = Annotated[bool, typer.Option(help="show raw values")]
+RunName = Annotated[
+    str | None,
+    typer.Option("--run", metavar="RUN", help="whose edits and drops: a plan's hash or name (default: the latest)", show_default=False),
+]
 PlanName = Annotated[str, typer.Option("--plan", help="a shipped plan (sanitize list plans) or a TOML file")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)
@@ -44,7 +48,7 @@ KeyFile = Annotated[
     Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (default: one a core)", show_default=False)]
-MemoryLimit = Annotated[str, typer.Option(help="for counting in DuckDB")]
+MemoryLimit = Annotated[str, typer.Option(help="for counting, and for reading one piece of an input; see docs/input.md")]
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
 MaxQuarantine = Annotated[str, typer.Option(help="the share of records that may be set aside")]
 MaxDocBytes = Annotated[int, typer.Option(min=1, max=1 << 29, help="larger documents are set aside")]
@@ -119,21 +123,13 @@ def progress() -> Callable[[str, int, int], None]:
     return show
 
 
-def private_folder(work: Path) -> None:
-    from sanitize.errors import UsageError
-
-    if not (work / "vault").is_dir():
-        raise UsageError(f"{work}: not the private folder of a run; expected the WORK of `sanitize run` or `find`, such as clean.private")
-
-
 def documents_of(work: Path) -> Any:
-    from sanitize.shards import Documents, read_json
+    """The files behind `documents`, and a note where there is none."""
+    from sanitize import ask
 
-    index = read_json(work / "index.json")
-    sources = Documents.from_json(index["documents"]).sources if index else ()
-    if not all(source.is_there() for source in sources):
+    found = ask.documents_of(work)
+    if found is None:
         typer.echo(
             "note: the input has moved or changed since it was indexed; `documents` is empty, all other tables are as they were", err=True
         )
-        return ()
-    return sources
+    return found or ()

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sanitize.queries import ask, masked, query
+from sanitize.queries import ask, query
 from sanitize.render import visible
+from sanitize.views import masked
 
 if TYPE_CHECKING:
     import duckdb

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize.cli
-from sanitize import part, tables
-from sanitize.demo import demo, mails, write_mbox
+from sanitize import part, queries, tables
+from sanitize.demo import SEED, demo, mails, write_mbox
 from sanitize.kinds.kind import kinds
 from sanitize.plan import load_plan, plan_names
 
@@ -34,7 +34,7 @@ REDUCE = RESULTS.with_name("reduce.json")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHELL = [line.removeprefix("$ ") for language, text in BLOCKS if language in ("bash", "console") for line in text.splitlines()]
 COMMANDS = [line for line in SHELL if line.startswith("sanitize ")]
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md", "docs/sql.md")
 UPDATE = "run `python tests/test_readme.py`"
 
 
@@ -95,6 +95,14 @@ WHERE = {
     "edits": "runs/*/edits",
     "labels": "runs/*/vault/labels",
     "drops": "runs/*/drops",
+    "blacklist": "",
+    "ledger": "",
+}
+MADE = {  # views that are made when they are asked, and from what
+    "users": "the column `user_id` of `documents`",
+    "value_users": "`occurrences` and `users`",
+    "ngrams": "all texts of `documents`, which are read each time",
+    "parts": "`runs/*/plan.json`",
 }
 
 
@@ -107,13 +115,50 @@ def tables_page() -> str:
         "in standard form, by `doc_no`.",
     ]
     for table in tables.ALL.values():
-        where = f"`{WHERE[table.name]}/`"
-        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. In {where}.", ""]
+        place = WHERE.get(table.name)
+        where = f"In `{place}/`" if place else f"Made when asked, from {MADE[table.name]}" if table.name in MADE else "In no folder yet"
+        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. {where}.", ""]
         lines += markdown(
             ["column", "type", "what it is"],
             [[f"`{field.name}`", spoken(str(field.type)), table.columns[field.name]] for field in table.schema],
         )
     return "\n".join([*lines, ""])
+
+
+def sql_page() -> str:
+    """docs/sql.md: what stands there by hand, and every query as its header describes it."""
+    page = (ROOT / "docs" / "sql.md").read_text("utf-8")
+    lines: list[str] = []
+    for query in sorted(queries.queries().values(), key=lambda query: (not query.askable, query.name)):
+        if not query.askable and "## Asked by a run" not in lines:
+            lines += ["## Asked by a run", "", "Over tables that exist only while a plan runs.", ""]
+        takes = ", ".join(f"`{one.name}={one.spelled}`" for one in query.takes) or "nothing"
+        lines += [f"### {query.name}", "", query.does, ""]
+        lines += [f"- reads: {', '.join(f'`{name}`' for name in query.reads)}", f"- takes: {takes}"]
+        lines += [f"- gives: {', '.join(f'`{name}`' for name in query.gives)}", ""]
+    return re.sub(r"(?s)(<!-- queries -->\n).*(<!-- /queries -->)", lambda found: "\n".join([found[1], *lines]) + found[2], page)
+
+
+def look_block() -> list[str]:
+    """What a first look at the demo's mails says."""
+    said = ["```text"]
+    with tempfile.TemporaryDirectory() as folder:
+        write_mbox(mails(2_000, SEED), Path(folder) / "mails.mbox")
+        assert command(["find", "mails.mbox", "--work", "look.private", "--seed", "1"], Path(folder)).returncode == 0
+        for words in LOOKS:
+            done = command(shlex.split(words), Path(folder))
+            assert done.returncode == 0, done.stderr
+            said += [f"$ sanitize {words}", "", *(f"  {line}".rstrip() for line in done.stdout.splitlines()), ""]
+    return [*said[:-1], "```"]
+
+
+LOOKS = (
+    "top look.private --by users --limit 5",
+    "sql look.private --name once",
+    "sql look.private --name growth --set kind=EMAIL_ADDRESS --set steps=4",
+    "sql look.private --name co_occurring --set limit=3",
+    "sql look.private --name words_by_users --set limit=5",
+)
 
 
 def spoken(kind: str) -> str:
@@ -191,7 +236,14 @@ def reduce_block() -> list[str]:
     ]
 
 
-GENERATED = {"demo": demo_block, "plans": plans_block, "parts": parts_block, "bench": bench_or_none, "reduce": reduce_block}
+GENERATED = {
+    "demo": demo_block,
+    "look": look_block,
+    "plans": plans_block,
+    "parts": parts_block,
+    "bench": bench_or_none,
+    "reduce": reduce_block,
+}
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -202,6 +254,7 @@ def test_blocks_are_what_the_program_says(name: str) -> None:
 def test_pages_are_what_the_program_says() -> None:
     assert (ROOT / "docs" / "tables.md").read_text("utf-8") == tables_page(), UPDATE
     assert (ROOT / "docs" / "kinds.md").read_text("utf-8") == kinds_page(), UPDATE
+    assert (ROOT / "docs" / "sql.md").read_text("utf-8") == sql_page(), UPDATE
 
 
 def test_numbers_are_rendered_from_the_results() -> None:
@@ -273,7 +326,7 @@ def test_the_plan_that_is_shown_is_one(tmp_path: Path) -> None:
 
 
 def test_tables_lie_where_the_page_says(ran: tuple[Path, dict[str, str]]) -> None:
-    assert WHERE.keys() == tables.ALL.keys()
+    assert WHERE.keys() | MADE.keys() == tables.ALL.keys()
     for name, place in WHERE.items():
         files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet"))
         assert files, name
@@ -359,6 +412,7 @@ def update() -> None:
     (ROOT / "README.md").write_text(text, "utf-8")
     (ROOT / "docs" / "tables.md").write_text(tables_page(), "utf-8")
     (ROOT / "docs" / "kinds.md").write_text(kinds_page(), "utf-8")
+    (ROOT / "docs" / "sql.md").write_text(sql_page(), "utf-8")
 
 
 if __name__ == "__main__":
