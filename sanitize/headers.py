@@ -213,57 +213,74 @@ class HeaderLines:
 def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     """The header line of every span of a column of texts, in the block of a mail or in one that stands forwarded or quoted in a body;
     `starts` is each span's first byte in the column, ascending."""
-    mail, _, high = blocks_of(buffers)
+    mail, low, high = blocks_of(buffers)
     top_end = buffers.offsets[:-1].copy()
     top_end[mail] = high
-    begins = np.zeros(len(buffers.data) + 1, np.bool_)
-    begins[1:] = buffers.data == 10
-    begins[buffers.offsets] = True
-    begins[-1] = False
-    line = np.flatnonzero(begins)  # the first byte of every line
-    own = np.searchsorted(line, starts, side="right") - 1
     top = starts < top_end[text_no]
     found = HeaderLines.empty(len(starts))
     rows = np.flatnonzero(top)
-    _of_blocks(found, rows, buffers, line, own[rows])
-    # most lines of a body cannot belong to a field, by their first bytes
-    first = buffers.data[line[own]]
-    rows = np.flatnonzero(~top & _MAYBE[first])
-    letters = rows[~_SOFT[first[rows]]]
-    ahead = np.minimum(line[own[letters]][:, None] + np.arange(2, 16), len(buffers.data) - 1)
-    rows = np.setdiff1d(rows, letters[~(buffers.data[ahead] == 58).any(axis=1)], assume_unique=True)
     if len(rows):
-        _of_quoted(found, rows, buffers, line, own[rows], text_no[rows], top_end)
+        _of_blocks(found, rows, buffers, starts[rows], np.searchsorted(mail, text_no[rows]), low, high)
+    # most lines of a body cannot belong to a field, by their first bytes
+    rows = np.flatnonzero(~top)
+    feeds = np.append(np.flatnonzero(buffers.data == 10), -1) if len(rows) else np.empty(0, np.int64)
+    begin = np.maximum(feeds[np.searchsorted(feeds[:-1], starts[rows]) - 1] + 1, buffers.offsets[text_no[rows]])
+    first = buffers.data[begin]
+    ahead = np.minimum(begin[:, None] + np.arange(2, 16), len(buffers.data) - 1)
+    maybe = _SOFT[first] | (_MAYBE[first] & (buffers.data[ahead] == 58).any(axis=1))
+    rows = rows[maybe]
+    if len(rows):
+        # the texts of these alone
+        texts, place = np.unique(text_no[rows], return_inverse=True)
+        some = Buffers.of(cut(buffers, buffers.offsets[texts], buffers.offsets[texts + 1]))
+        shift = buffers.offsets[texts] - some.offsets[:-1]
+        _of_quoted(found, rows, some, starts[rows] - shift[place], place, top_end[texts] - shift, shift)
     return found
 
 
-def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, line: I64, own: I64) -> None:
-    """The header lines of spans in the blocks that texts begin with: `rows` of `found`, which stand in the lines `own`."""
-    if not len(rows):
-        return
-    data, size = buffers.data, len(buffers.data)
+def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, place: I64, low: I64, high: I64) -> None:
+    """The header lines of spans in the blocks that texts begin with: `rows` of `found` begin at `starts`, in the blocks `place`."""
+    blocks = Buffers.of(cut(buffers, low, high))
+    data = blocks.data
+    # the lines that begin a field: no white space first, or first in their block
+    feeds = np.flatnonzero(data == 10)
+    begins = np.zeros(len(data) + 1, np.bool_)
+    begins[feeds + 1] = True
+    begins[blocks.offsets] = True
+    line = np.flatnonzero(begins[:-1])
     folded = _FOLD[data[line]]
-    folded[np.searchsorted(line, buffers.offsets[:-1][buffers.lengths > 0])] = False
-    hard = np.flatnonzero(~folded)
-    at = np.searchsorted(hard, own, side="right")
-    heads, which = np.unique(at, return_inverse=True)
-    start = line[hard[heads - 1]]
-    stop = np.append(line, size)[np.append(hard, len(line))[heads]]
+    folded[np.searchsorted(line, blocks.offsets[:-1])] = False
+    hard = np.append(line[~folded], len(data))
+    heads, which = np.unique(np.searchsorted(hard, starts - low[place] + blocks.offsets[place], side="right") - 1, return_inverse=True)
+    start, stop = hard[heads], hard[heads + 1]
     # the name up to the first colon of the line; `header` where that is no field
-    colons = np.append(np.flatnonzero(data == 58), size)
+    colons = np.append(np.flatnonzero(data == 58), len(data))
     colon = colons[np.searchsorted(colons, start)]
-    ends = np.append(line, size)[hard[heads - 1] + 1]
-    encoded = cut(buffers, start, np.where(colon < ends, colon, start)).dictionary_encode()
+    ends = np.append(feeds, len(data))[np.searchsorted(feeds, start)]
+    encoded = cut(blocks, start, np.where(colon < np.minimum(ends, stop), colon, start)).dictionary_encode()
     names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-~]+)[ \t]*\z").str.to_lowercase()
     is_field = names.is_not_null().to_numpy()
     code = np.asarray(encoded.indices, np.int64)
     lists = np.array([name in LIST_FIELDS for name in names])
-    found.put(rows, start, stop, np.where(is_field[code], colon, -1), lists[code], names.fill_null(HEADER), code, which)
+    block = np.searchsorted(blocks.offsets, start, side="right") - 1
+    shift = low[block] - blocks.offsets[block]
+    # the last line of a block has its line feed behind the block, unless the text ends there
+    text_end = buffers.offsets[np.searchsorted(buffers.offsets, low[block], side="right")]
+    after = np.where(stop == blocks.offsets[block + 1], np.minimum(high[block] + 1, text_end), stop + shift)
+    colon = np.where(is_field[code], colon + shift, -1)
+    found.put(rows, start + shift, after, colon, lists[code], names.fill_null(HEADER), code, which)
 
 
-def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, line: I64, own: I64, text_no: I64, top_end: I64) -> None:
-    """The same for blocks that stand forwarded or quoted in a body; a span outside any stays as it was."""
+def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, text_no: I64, top_end: I64, shift: I64) -> None:
+    """The same for blocks that stand forwarded or quoted in a body; a span outside any stays as it was. `shift` is how far each text of
+    `buffers` stands from its place in the column."""
     data = buffers.data
+    begins = np.zeros(len(data) + 1, np.bool_)
+    begins[1:] = data == 10
+    begins[buffers.offsets] = True
+    begins[-1] = False
+    line = np.flatnonzero(begins)  # the first byte of every line
+    own = np.searchsorted(line, starts, side="right") - 1
     ends = np.append(line[1:], len(data))
     soft = _SOFT[data[line]]
     soft[np.searchsorted(line, buffers.offsets[:-1][buffers.lengths > 0])] = False
@@ -308,7 +325,9 @@ def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, line: I64, own: 
     back[chosen] = np.arange(len(chosen))
     inside = back[where] >= 0
     code = np.arange(len(chosen))
-    found.put(rows[inside], line[near[mine]], ends[near[ending]], colon, lists, names, code, back[where[inside]])
+    moved = shift[text_of_held[chosen]]
+    start, stop = line[near[mine]] + moved, ends[near[ending]] + moved
+    found.put(rows[inside], start, stop, colon + moved, lists, names, code, back[where[inside]])
 
 
 @dataclass(frozen=True, repr=False)
