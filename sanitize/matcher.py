@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import tempfile
+import shutil
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,8 +91,12 @@ class Flagged:
         edges = _edges(values, -(-rows // _RANGE))
         ids: list[I64] = []
         wide: list[pl.DataFrame] = []
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder, contextlib.ExitStack() as open_files:
-            parts = [Path(folder) / f"{number}.arrow" for number in range(len(edges) + 1)]
+        folder = out.with_name(f".{out.name}.parts")
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
+        folder.mkdir()
+        with contextlib.ExitStack() as open_files:
+            open_files.callback(shutil.rmtree, folder, ignore_errors=True)
+            parts = [folder / f"{number}.arrow" for number in range(len(edges) + 1)]
             writers = [open_files.enter_context(pa.ipc.new_stream(part, _FORMS)) for part in parts]
             for path in values:
                 table = pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None)
@@ -101,12 +105,13 @@ class Flagged:
                 ids.append(np.unique(frame["value_id"].to_numpy()))
                 some = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
                 # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-                forms = pl.Series([value.translate(_COMPATIBLE) for value in some["value"]], dtype=pl.String)
+                forms = pl.Series([compatible(value) for value in some["value"]], dtype=pl.String)
                 wide.append(some.select(forms.alias("form"), "kind", "value_id"))
                 plainly = frame.select(_ascii_lower(frame["value"]).alias("form"), "kind", "value_id")
                 for rows_of, writer in zip(_parted(plainly, edges), writers, strict=True):
                     writer.write_table(rows_of.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS))
-            open_files.close()
+            for writer in writers:
+                writer.close()
             others = _parted(pl.concat(wide), edges) if wide else [pl.DataFrame(schema=pl.Schema(_FORMS))] * len(parts)
             with pq.ParquetWriter(out, _FORMS, compression="lz4") as made:
                 for part, other in zip(parts, others, strict=True):
@@ -125,8 +130,8 @@ class Flagged:
         stat = path.stat()
         return _flagged(path, stat.st_mtime_ns, stat.st_ino)
 
-    def find(self, texts: pa.LargeStringArray) -> Matches:
-        """All bounded places of all forms in a column of texts, in any ASCII letter case."""
+    def find(self, texts: pa.LargeStringArray, bounded: bool = True) -> Matches:
+        """All places of all forms in a column of texts, in any ASCII letter case; `bounded`: only where the kind's boundary rule allows."""
         buffers = Buffers.of(texts)
         if not len(self) or not len(buffers.data):
             return _no_matches()
@@ -147,18 +152,26 @@ class Flagged:
         # inside one text, and not glued to bytes that the kind's rule forbids
         good = stop <= buffers.offsets[text_no + 1]
         at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
-        kind = self.kind[form]
-        before = (at > buffers.offsets[text_no]) & self.word[low[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
-        after = (
-            (stop < buffers.offsets[text_no + 1])
-            & self.word[low[stop - 1]]
-            & self.not_after[kind, buffers.data[np.minimum(stop, size - 1)]]
-        )
-        good = ~(before | after)
-        at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
+        if bounded:
+            good = self._bounded(buffers, low, at, stop, text_no, form)
+            at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
         order = np.lexsort((-stop, at))
         base = buffers.offsets[text_no]
         return Matches(text_no[order], (at - base)[order], (stop - base)[order], form[order])
+
+    def bounded(self, texts: pa.LargeStringArray, found: Matches) -> npt.NDArray[np.bool_]:
+        """Which of the places that `find` gave without bounds the kind's boundary rule allows."""
+        buffers = Buffers.of(texts)
+        base = buffers.offsets[found.text_no]
+        return self._bounded(buffers, buffers.data, base + found.start, base + found.stop, found.text_no, found.form)
+
+    def _bounded(self, buffers: Buffers, data: npt.NDArray[np.uint8], at: I64, stop: I64, text_no: I64, form: I64) -> npt.NDArray[np.bool_]:
+        kind, last = self.kind[form], max(len(buffers.data) - 1, 0)
+        before = (at > buffers.offsets[text_no]) & self.word[data[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
+        after = stop < buffers.offsets[text_no + 1]
+        after &= self.word[data[stop - 1]] & self.not_after[kind, buffers.data[np.minimum(stop, last)]]
+        good: npt.NDArray[np.bool_] = ~(before | after)
+        return good
 
     def find_compatible(self, texts: pa.LargeStringArray) -> Matches:
         """Places of forms that only show once characters are in their compatibility form; byte places are those of the text as it is.
@@ -186,7 +199,7 @@ class Flagged:
                 edge += step * inside
         # a loop over windows around rare characters: Unicode's compatibility forms have no columnar implementation
         raw = cut(buffers, low, high).to_pylist()
-        found = self.find(pa.array([window.translate(_COMPATIBLE) for window in raw], pa.large_string()))
+        found = self.find(pa.array([compatible(window) for window in raw], pa.large_string()))
         first, last = np.empty(len(found.start), np.int64), np.empty(len(found.start), np.int64)
         for place in np.unique(found.text_no):
             mine = np.flatnonzero(found.text_no == place)
@@ -309,6 +322,11 @@ class _Compatible(dict[int, str]):
 
 
 _COMPATIBLE = _Compatible()
+
+
+def compatible(text: str) -> str:
+    """A text in its Unicode compatibility form, letter case folded."""
+    return text.translate(_COMPATIBLE)
 
 
 @functools.cache

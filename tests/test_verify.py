@@ -26,11 +26,11 @@ from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.find.patterns import Found, Patterns
 from sanitize.indexing import Settings
 from sanitize.kinds.kind import WORD, kinds
-from sanitize.matcher import Flagged
+from sanitize.matcher import Flagged, Matches
 from sanitize.plan import load_plan
 from sanitize.run import run
 from sanitize.shards import Documents, Source, cell_leaves, sha256
-from sanitize.verify import Matches, VerifyTask, check, scan, verify_task
+from sanitize.verify import VerifyTask, check, scan, verify_task
 
 BOB, LEE, PHONE, CARD, IP = "bob.lee@example.com", "lee@example.com", "212-555-0123", "4111 1111 1111 1111", "192.0.2.7"
 KINDS = list(kinds())
