@@ -97,6 +97,10 @@ def _forms_of(frame: pl.DataFrame, edited: Sequence[str]) -> pl.DataFrame:
     # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
     wide = wide.with_columns(form=pl.Series([compatible(value) for value in wide["value"]], dtype=pl.String))
     normal = frame.with_columns(form=_lower(frame["normal"]))
+    # what an identity form must be to stand for its value: not `@example.com`, which is that of `..@example.com`
+    telling = ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z") & pl.col("normal").str.contains(
+        r"\A[\p{L}\p{N}].*[\p{L}\p{N}]\z"
+    )
     # a number's identity form is digits, with a plus before and an extension behind it where it has them
     number = going.with_columns(digits=pl.col("normal").str.extract(r"\A[+]?([0-9]{7,})(?:x[0-9]+)?\z")).filter(
         pl.col("digits").is_not_null()
@@ -105,11 +109,7 @@ def _forms_of(frame: pl.DataFrame, edited: Sequence[str]) -> pl.DataFrame:
     found = [
         rows(going, "lower", _PLAIN),
         rows(wide, "form", _PLAIN),
-        rows(
-            normal.filter("goes", pl.col("form") != pl.col("lower"), ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z")),
-            "form",
-            _IDENTITY,
-        ),
+        rows(normal.filter("goes", telling, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
         rows(number, "digits", _DIGITS),
         rows(home, "digits", _DIGITS),
         rows(frame.filter(~pl.col("goes")), "lower", _REAL),

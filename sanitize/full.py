@@ -201,9 +201,8 @@ class _Seen:
             others.append(_Hits("exact", exact.text_no, exact.start, exact.stop, exact.form, allowed, ~needles.short[exact.form]))
             yield others[0]
             wide = needles.plain.find_compatible(texts)
-            more = _Hits(
-                "NFKC", wide.text_no, wide.start, wide.stop, wide.form, np.ones(len(wide.form), np.bool_), ~needles.short[wide.form]
-            )
+            good = np.ones(len(wide.form), np.bool_)
+            more = _Hits("NFKC", wide.text_no, wide.start, wide.stop, wide.form, good, ~needles.short[wide.form])
             others.append(more)
             yield more
         for view in views(texts, needles.wide + 4) if only is None else views(texts, needles.wide + 4, only):
@@ -214,9 +213,9 @@ class _Seen:
                 continue
             at = view.original(seen.text_no, seen.start, seen.stop)
             if number:
-                one = _Hits(
-                    view.form, at.text_no, at.start, at.stop, seen.form, at.text_no >= 0, at.touched & ~needles.short_digits[seen.form]
-                )
+                assert at.alone is not None
+                sure = at.touched & ~needles.short_digits[seen.form]
+                one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, at.alone, sure)
                 yield one.some(~_overlap(one, others))
             else:
                 sure = ~needles.short[seen.form] & ((needles.plain.lengths[seen.form] >= _SURE) | (view.form not in ("base64", "UTF-16")))

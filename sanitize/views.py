@@ -33,12 +33,14 @@ _DIGITS = 7  # a shorter row of digits is no number that a person is known by
 
 @dataclass(frozen=True)
 class Spans:
-    """Places in a column: the text of each, and first and last + 1 byte in it. `touched`: the place holds something decoded."""
+    """Places in a column: the text of each, and first and last + 1 byte in it. `touched`: the place holds something decoded.
+    `alone`: it is no part of a longer word, as far as a view can tell."""
 
     text_no: I64
     start: I64
     stop: I64
     touched: Mask
+    alone: Mask | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -325,8 +327,7 @@ def _digits(buffers: Buffers, raw: bytes) -> View | None:
         free = ~((first > base) & _WORD[data[first - 1]]) & ~((last < end) & _WORD[data[np.minimum(last, len(data) - 1)]])
         whole = (start == 0) & (stop == offsets[number + 1] - offsets[number])
         touched = free & (whole | (last - first == stop - start))
-        # -1: these digits are a part of a longer number
-        return Spans(np.where(free, of[number], -1), first - base, last - base, touched)
+        return Spans(of[number], first - base, last - base, touched, free)
 
     return View("digits", pieces, original)
 
