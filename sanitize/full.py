@@ -12,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ class Look:
     """One file in one pass: a shard with its tables, or any other file of the corpus."""
 
     file: Path
-    name: str  # as it is reported, and searched itself
+    name: str  # searched itself
+    shown: str  # how it is reported: the name of a foreign file may be a value
     needles: Path
     digests: Path | None  # what may be a digest is written here, in the first pass
     shard: VerifyTask | None = None
@@ -69,8 +71,10 @@ def full(
     files: Sequence[tuple[Path, str]],
     passes: Sequence[Path],
     folder: Path,
+    ours: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Look at shards (each with its name) and at other files for all forms of the values in `passes`, with `folder` for scratch.
+    """Look at shards (each with its name) and at other files for all forms of the values in `passes`, with `folder` for scratch;
+    files that are not among `ours` are not reported by name.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `looked` (bytes by place),
     and for the shards rows, kept_seen and kept_planned.
@@ -80,8 +84,17 @@ def full(
     words.mkdir(parents=True)
     every: list[tuple[Path, str, VerifyTask | None]] = [(task.shard, name, task) for task, name in shards]
     every += [(path, name, None) for path, name in files]
+    known = {*ours, *(name for _, name in shards)}
+    foreign = [name for _, name, _ in every if name not in known]
     looks = [
-        Look(file=file, name=name, needles=needles, digests=None if number else words / f"{no:06d}.parquet", shard=task)
+        Look(
+            file=file,
+            name=name,
+            shown=name if name in known else f"foreign file {foreign.index(name) + 1}",
+            needles=needles,
+            digests=None if number else words / f"{no:06d}.parquet",
+            shard=task,
+        )
         for number, needles in enumerate(passes)
         for no, (file, name, task) in enumerate(every)
     ]
@@ -188,6 +201,7 @@ class _Seen:
     looked: Counter[str] = field(default_factory=Counter)
     about: Counter[str] = field(default_factory=Counter)
     words: Counter[tuple[str, str]] = field(default_factory=Counter)
+    hidden: dict[str, int] = field(default_factory=dict)
 
     def hits(self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None = None) -> Iterator[_Hits]:
         """All forms in a column: as they stand, in compatibility form, and in every view."""
@@ -229,6 +243,7 @@ class _Seen:
         kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
         self.about["kept_planned"] += kept.height
+        self._hide(pq.read_schema(task.shard))
         rows = _Tally()
         residual: list[tuple[str, _Hits, I64, I64, list[str]]] = []
         for table, doc_no in batches(task):
@@ -239,7 +254,7 @@ class _Seen:
             for column in cells_of(table, which):
                 texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
                 self._read("rows", texts)
-                for hits in self.hits(texts, f"column {column.leaf}"):
+                for hits in self.hits(texts, self._column(str(column.leaf))):
                     self._count(rows, hits)
                     hits = hits.some(hits.allowed)
                     if len(hits.row):
@@ -249,24 +264,33 @@ class _Seen:
                         out = np.flatnonzero(~inside)
                         if len(out):
                             rest = hits.some(out)
-                            residual.append((f"column {column.leaf}", rest, docs[out], cells[out], self._named(rest, texts)))
+                            residual.append((self._column(str(column.leaf)), rest, docs[out], cells[out], self._named(rest, texts)))
             for leaf in leaves(table.schema):
                 if leaf not in which:
                     texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                     self._read("rows", texts)
-                    self.judged(f"column {leaf}", texts, rows, strict=True)
-            self.judged(
-                "column names", pa.array([str(leaf) for leaf in leaves(table.schema)] + table.column_names, pa.large_string()), strict=True
-            )
+                    self.judged(self._column(str(leaf)), texts, rows, strict=True)
             for name in table.column_names:
                 for numbers in _numbers(table.column(name).chunk(0)):
-                    self.judged(f"column {name}", numbers, None, only=("digits",), strict=True)
+                    self.judged(self._column(name), numbers, None, only=("digits",), strict=True)
                 for raw in _bytes(table.column(name).chunk(0)):
                     for texts, only in _of_bytes(raw):
-                        self.judged(f"column {name}", texts, rows, only=only, strict=True)
+                        self.judged(self._column(name), texts, rows, only=only, strict=True)
         self._settle(task, residual)
         self._collisions(task)
         self._beyond(task.shard, rows)
+
+    def _hide(self, schema: pa.Schema) -> None:
+        """Look at the columns' names; one that holds something is told by its number."""
+        names = pa.array(sorted({str(leaf) for leaf in leaves(schema)} | set(schema.names)), pa.large_string())
+        self.judged("column names", names, strict=True)
+        bad = {int(no) for hits in self.hits(names, "column names") for no in hits.text_no}
+        self.hidden = {str(names[no]): number for number, no in enumerate(sorted(bad), 1)}
+
+    def _column(self, name: str) -> str:
+        """A column as it is reported: never by a name that is a value itself."""
+        number = next((number for hidden, number in self.hidden.items() if name == hidden or name.startswith(f"{hidden}.")), None)
+        return f"column {name}" if number is None else f"column whose name holds a value ({number})"
 
     def _read(self, place: str, texts: pa.LargeStringArray) -> None:
         self.looked[place] += len(Buffers.of(texts).data)
@@ -291,48 +315,59 @@ class _Seen:
             asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:
             for kind, times in self.needles.collisions(pl.concat(asked)).group_by("kind").len().sort("kind").iter_rows():
-                self.found[self.task.name, "replacements that are values of the corpus", kind, "exact or identity"] += times
+                self.found[self.task.shown, "replacements that are values of the corpus", kind, "exact or identity"] += times
 
     def _beyond(self, path: Path, rows: _Tally) -> None:
         """What pages and raw bytes hold more often than the rows do."""
-        columns: list[str] = []
-        tally = _Tally()
-        for column, page in pages(path):
-            if not columns or columns[-1] != column:
-                columns.append(column)
-            self.looked["pages"] += len(page)
-            self._add(tally, page, "a page", len(columns) - 1)
-        self._more("a page of column", tally, rows, columns)
-        tally = _Tally()
-        for chunk in chunks(path):
-            self.looked["raw bytes"] += len(chunk)
-            self._add(tally, chunk, "raw bytes", 0)
-        self._more("raw bytes", tally, rows, [""])
+        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path))):
+            columns: list[str] = []
+            tally = _Tally()
+            for column, data in source():
+                if not columns or columns[-1] != column:
+                    columns.append(column)
+                self.looked["raw bytes" if place == "raw bytes" else "pages"] += len(data)
+                where = f"{place} {self._column(column)}" if column else place
+                for texts, only in _of_bytes(data):
+                    for hits in self.hits(texts, where, only):
+                        self._count(tally, hits, len(columns) - 1)
+            self._more(place, tally, rows, columns, source)
 
-    def _add(self, tally: _Tally, data: npt.NDArray[np.uint8], place: str, where: int) -> None:
-        for texts, only in _of_bytes(data):
-            for hits in self.hits(texts, place, only):
-                self._count(tally, hits, where)
-
-    def _count(self, tally: _Tally, hits: _Hits, where: int = 0) -> None:
-        tally.add(hits, len(self.needles.digits if hits.form == "digits" else self.needles.plain), where)
-
-    def _more(self, place: str, tally: _Tally, rows: _Tally, columns: list[str]) -> None:
+    def _more(
+        self, place: str, tally: _Tally, rows: _Tally, columns: list[str], source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]]
+    ) -> None:
         for form, times in tally.by_form.items():
             extra = times - rows.by_form.get(form, np.zeros(1, np.int32))
-            for row in np.flatnonzero(extra > 0).tolist():
+            more = np.flatnonzero(extra > 0)
+            names = self._again(source, more) if form == "exact" and len(more) else {}
+            for row in more.tolist():
                 flagged, short = (
                     (self.needles.digits, self.needles.short_digits) if form == "digits" else (self.needles.plain, self.needles.short)
                 )
-                where = f"{place} {columns[tally.where[form][row]]}".rstrip()
-                self._found(where, form, row, form, bool(not short[row] and flagged.lengths[row] >= _SURE), int(extra[row]))
+                column = columns[tally.where[form][row]]
+                where = f"{place} {self._column(column)}" if column else place
+                sure = bool(not short[row] and flagged.lengths[row] >= _SURE)
+                self._found(where, form, row, " or ".join(sorted(names.get(row, {form}))), sure, int(extra[row]))
+
+    def _again(self, source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]], wanted: I64) -> dict[int, set[str]]:
+        """How some forms are written where they stand too often: a second look, taken only then."""
+        names: dict[int, set[str]] = {}
+        for _, data in source():
+            texts = readable(data)
+            hits = next(self.hits(texts, "", None))
+            hits = hits.some(np.isin(hits.row, wanted))
+            for row, name in zip(hits.row.tolist(), self._named(hits, texts), strict=True):
+                names.setdefault(row, set()).add(name)
+        return names
+
+    def _count(self, tally: _Tally, hits: _Hits, where: int = 0) -> None:
+        tally.add(hits, len(self.needles.digits if hits.form == "digits" else self.needles.plain), where)
 
     # ---- other files, names ----
 
     def other(self) -> None:
         """A file that is no shard: as one text where it is one, else its readable stretches."""
         for chunk in chunks(self.task.file):
-            self.looked["pages of the folder"] += len(chunk)
+            self.looked["other files"] += len(chunk)
             raw = chunk.tobytes()
             with contextlib.suppress(UnicodeDecodeError):
                 self.judged("text", pa.array([raw.decode("utf-8")], pa.large_string()))
@@ -372,15 +407,19 @@ class _Seen:
         flagged = self.needles.digits if way == "digits" else self.needles.plain
         kind = flagged.names[flagged.kind[row]]
         if sure:
-            self.found[self.task.name, place, kind, form] += times
+            self.found[self.task.shown, place, kind, form] += times
         elif form != "case-folded":  # a short form counts as it is spelled only
             self.ambiguous[kind, form] += times
 
     def write_digests(self) -> None:
         """The words that may be digests, for later: whether they are of a value is asked once, when all are known."""
         if self.words and self.task.digests is not None:
-            rows = [{"word": word, "place": place, "file": self.task.name, "times": times} for (word, place), times in self.words.items()]
+            rows = [{"word": word, "place": place, "file": self.task.shown, "times": times} for (word, place), times in self.words.items()]
             pq.write_table(pa.Table.from_pylist(rows), self.task.digests, compression="lz4")
+
+
+def _whole(path: Path) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
+    return (("", chunk) for chunk in chunks(path))
 
 
 def _overlap(one: _Hits, others: Sequence[_Hits]) -> Mask:

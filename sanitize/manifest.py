@@ -75,7 +75,7 @@ def summary_of(
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
         "by_kind": kinds,
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
-        "verify": {**verified, "forms": list(FORMS) if checked else [], "files": len(applied) + 3},
+        "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
         "publishable": plan.publishable and checked,
         "plan_name": plan.name,
         "plan_hash": plan_hash,

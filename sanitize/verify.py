@@ -287,4 +287,4 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]
-    return {"values_checked": distinct, **full(engine, shards, others, passes, spill)}
+    return {"values_checked": distinct, **full(engine, shards, others, passes, spill, _PAGES)}
