@@ -52,6 +52,7 @@ def summary_of(
     kinds: dict[str, dict[str, Any]],
     applied: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any],
+    drilled: Mapping[str, Any],
     policies: Mapping[str, str],
     public_key: bool,
 ) -> dict[str, Any]:
@@ -76,6 +77,7 @@ def summary_of(
         "by_kind": kinds,
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
         "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
+        "drill": dict(drilled),
         "publishable": plan.publishable and checked,
         "plan_name": plan.name,
         "plan_hash": plan_hash,

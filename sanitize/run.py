@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sanitize import apply, counts, queries, report, vault, verify
+from sanitize import apply, counts, drill, queries, report, vault, verify
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.forms import write_passes
 from sanitize.full import full
@@ -55,6 +55,8 @@ class Run:
         counted = self._count()
         applied = self.index.map("apply", [self._apply_job(counted, no) for no in range(len(self.index.ranges))])
         verified = self._verify(counted, applied)
+        with self.index.stages.measure("drill"), disk_trouble(self.index.work):
+            drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
         summary = summary_of(
             self.plan,
             self.hash,
@@ -63,6 +65,7 @@ class Run:
             kinds=kinds_found(self.plan, self.index.value_counts, self.index.files("tables", "skipped"), found["documents_by_kind"]),
             applied=applied,
             verified=verified,
+            drilled=drilled,
             policies=self.index.policies,
             public_key=self.index.key.public,
         )

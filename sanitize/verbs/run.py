@@ -101,6 +101,12 @@ def _ran(summary: Mapping[str, Any]) -> str:
         lines.append(
             f"verify    {summary['leaks']} of {check['values_checked']:,} values that had to go found in {len(check['forms'])} forms{swept}"
         )
+    if drilled := summary["drill"]["planted"]:
+        hidden = summary["drill"]["hidden"]
+        lines.append(
+            f"drill     {summary['drill']['gone']:,} of {drilled:,} values planted for invented people came out gone,"
+            f" and {hidden['gone']:,} of {hidden['planted']:,} hidden ones (base64, HTML, ...)"
+        )
     if summary["kept_originals"]:
         lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan (the first of each value)")
     if summary["key"] == "seed":

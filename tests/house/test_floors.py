@@ -20,7 +20,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("corpus", "index", "report", "publish", "counts", "forms", "places"),
     ("plan", "samples", "full"),
     ("manifest", "verify"),
-    ("indexing",),
+    ("indexing", "drill"),
     ("run", "stream"),
     ("explain",),
     ("__init__",),
