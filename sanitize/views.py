@@ -218,6 +218,9 @@ def _base64(buffers: Buffers, raw: bytes) -> View | None:
         return None
     new = np.append(True, ~joined[keep][1:] | (np.diff(keep) != 1))
     low, high = starts[keep][new], np.maximum.reduceat(stops[keep], np.flatnonzero(new))
+    # each line of a joined run for itself too: what stands above it may be no base64, and would glue to its first bytes
+    lines = np.flatnonzero(long & (joined | np.append(joined[1:], False)))
+    low, high = np.concatenate([low, starts[lines]]), np.concatenate([high, stops[lines]])
     pieces: list[bytes] = []
     run = np.repeat(np.arange(len(low)), 4)
     for start, stop in zip(low.tolist(), high.tolist(), strict=True):

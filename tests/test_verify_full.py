@@ -462,6 +462,37 @@ def test_many_passes_and_workers_find_the_same(clean: Path, monkeypatch: pytest.
     assert found[0] == found[1]
 
 
+def test_many_passes_count_what_they_looked_at_once(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = check(clean, workers=1)
+    monkeypatch.setattr(verify, "write_passes", lambda values, kinds, folder: write_passes(values, kinds, folder, 4))
+    many = check(clean, workers=1)
+    assert many.pop("passes") == 5 and one.pop("passes") == 1 and many == one
+
+
+def test_base64_below_a_line_that_is_none(tmp_path: Path) -> None:
+    needles = needles_of(tmp_path, [(MAIL, BOB)])
+    raw = base64.b64encode(BOB.encode()).decode()
+    texts = pa.array([f"http/some/long/path\n{raw}", f"x{raw[:12]}\n{raw[12:]}", f"somelongwordhere\n {raw} x"], pa.large_string())
+    seen = full._Seen(full.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
+    seen.judged("text", texts)
+    assert dict(seen.found) == {("x", "text", MAIL, "base64"): 3}
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
+def test_pages_are_unpacked(tmp_path: Path, version: str, codec: str) -> None:
+    texts = [None if number % 5 == 0 else f"row {number} of {BOB}" for number in range(2_000)]
+    table = pa.table({"text": texts, "list": [[one] * 2 for one in texts]})
+    pq.write_table(table, tmp_path / "a.parquet", compression=codec, data_page_version=version, use_dictionary=["list.list.element"])
+    found = list(pages(tmp_path / "a.parquet"))
+    plain = b"".join(page.tobytes() for column, page in found if column == "text")
+    assert all(one.encode() in plain for one in texts if one) and {column for column, _ in found} == {"text", "list.list.element"}
+    metadata = pq.read_metadata(tmp_path / "a.parquet").row_group(0)
+    headers = 200 * len(found)
+    sizes = sum(metadata.column(number).total_uncompressed_size for number in range(2))
+    assert sizes - headers < sum(len(page) for _, page in found) <= sizes
+
+
 def test_what_the_spill_held_is_gone(clean: Path) -> None:
     before = sorted(path.relative_to(clean.parent) for path in clean.parent.rglob("*"))
     check(clean, workers=1)
