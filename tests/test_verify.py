@@ -650,11 +650,13 @@ def contents(out: Path) -> dict[str, bytes]:
 
 
 def overlooked(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """The finder overlooks every n-th occurrence."""
+    """The finder overlooks every n-th occurrence, in the user's documents only: the drill would stop such a run."""
     whole = Patterns.run
 
     def run_and_forget(self: Patterns, texts: Any) -> Found:
         found = whole(self, texts)
+        if any("Reach " in text for text in texts.slice(0, 3).to_pylist()):
+            return found
         rows = np.arange(len(found.which)) % number != number - 1
         columns = ("text_no", "start_byte", "stop_byte", "start", "stop", "which", "section")
         return dataclasses.replace(found, **{name: getattr(found, name)[rows] for name in columns})
