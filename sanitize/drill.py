@@ -24,7 +24,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, index, verify
+from sanitize import apply, counts, index
 from sanitize.cells import Leaf, flatten, plain
 from sanitize.engines.engine import Engine
 from sanitize.errors import OutputBroken
@@ -33,6 +33,7 @@ from sanitize.kinds.kind import kinds
 from sanitize.matcher import Flagged
 from sanitize.plan import Plan
 from sanitize.shards import Documents, Source
+from sanitize.verify import VerifyTask, opaque_of, verify_task
 
 PEOPLE = 8
 _LINES, _WIDTH = 24, 120  # of the largest document that is made
@@ -258,18 +259,18 @@ def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder:
             folder=made,
         )
         apply.apply_task(task)
-        look = verify.VerifyTask(
+        look = VerifyTask(
             **about,
             shard=made / "shard.parquet",
             flagged=flagged,
             kept=made / "kept.parquet",
             edits=made / "edits.parquet",
             occurrences=folder / "occurrences.parquet",
-            opaque=verify.opaque_of(plan.leave),
+            opaque=opaque_of(plan.leave),
             rows=made / "rows.parquet",
             sweep=made / "sweep.parquet",
         )
-        result = verify.verify_task(look)
+        result = verify_task(look)
         if not result["swept"]:
             break
         swept = (made / "sweep.parquet",)

@@ -13,13 +13,14 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sanitize import apply, counts, drill, queries, report, vault, verify
+from sanitize import apply, counts, drill, queries, report, vault
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.forms import write_passes
 from sanitize.full import full
@@ -31,13 +32,17 @@ from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, disk_trouble, publish, shard_name
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
+from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
 
 class Run:
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
-    def __init__(self, index: Indexing, plan: Plan, out: Path) -> None:
-        self.index, self.plan, self.out = index, plan, out
+    def __init__(
+        self, index: Indexing, plan: Plan, out: Path, accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+    ) -> None:
+        """`accept` sees the manifest before anything is published, and raises to stop it."""
+        self.index, self.plan, self.out, self.accept = index, plan, out, accept
         settings = index.settings
         self.hash = plan.hash(
             index.inputs_hash(), index.key.id, index.policies, settings.rows_per_shard, settings.max_doc_bytes, apply.VERSION
@@ -95,13 +100,13 @@ class Run:
         every = range(len(self.index.ranges))
         with self.index.stages.measure("verify"), disk_trouble(self.index.work):
             checked = Flagged.write(self.index.files("vault", "values"), list(self.plan.edited), self.folder / "counts" / "flagged.parquet")
-        seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify.verify_task)
+        seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
             redone = self.index.map("apply", [self._apply_job(counted, no, self.folder / "sweep" / f"{no:05d}.parquet") for no in again])
-            looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify.verify_task)
+            looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
         self._judge(seen, second=set(again))
@@ -116,13 +121,13 @@ class Run:
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
-            raise verify.leak(str(self.out), found["findings"], "", "nothing was published")
+            raise leak(str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
 
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """What the pages of OUT would give away: (page, kind)."""
         mode, folder = self.index.settings.verify, vault.private(self.index.work / "spill") / "texts"
-        found = verify.scan(self.folder / "counts" / "flagged.parquet", texts) if mode != "off" else []
+        found = scan(self.folder / "counts" / "flagged.parquet", texts) if mode != "off" else []
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
@@ -163,11 +168,11 @@ class Run:
             outputs={f"{file}.parquet": self.folder / place / name for file, place in places.items()},
         )
 
-    def _verify_task(self, no: int, second: bool = False) -> verify.VerifyTask:
+    def _verify_task(self, no: int, second: bool = False) -> VerifyTask:
         name = f"{no:05d}.parquet"
         (self.folder / "sweep").mkdir(exist_ok=True)
         low, high = self.index.ranges[no]
-        return verify.VerifyTask(
+        return VerifyTask(
             no=no,
             first=low,
             last=high,
@@ -176,7 +181,7 @@ class Run:
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,
-            opaque=verify.opaque_of(self.plan.leave),
+            opaque=opaque_of(self.plan.leave),
             rows=self.folder / "rows" / name,
             documents=self.index.documents,
             leaves=self.index.leaves,
@@ -208,6 +213,7 @@ class Run:
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for (_, size), known in zip(self.index.survey.files, self.index.input_hashes, strict=True)]
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
+        self.accept(manifest)
         told = {
             **manifest["summary"],
             "plan": manifest["plan"],
@@ -245,9 +251,14 @@ class Run:
         }
 
     def _told(self) -> dict[str, Any]:
-        """The settings that decide what comes self.out."""
+        """The settings that decide what comes out."""
         settings = self.index.settings
-        return {"rows_per_shard": settings.rows_per_shard, "max_doc_bytes": settings.max_doc_bytes, "verify": settings.verify}
+        return {
+            "rows_per_shard": settings.rows_per_shard,
+            "max_doc_bytes": settings.max_doc_bytes,
+            "verify": settings.verify,
+            "roles": asdict(settings.columns.roles),
+        }
 
     def _unchanged(self) -> bool:
         """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
@@ -272,7 +283,7 @@ class Run:
                     raise
         if not self.index.settings.replace:
             raise UsageError(
-                f"{self.out}: was made by another self.plan, key or input; "
+                f"{self.out}: was made by another plan, key or input; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False

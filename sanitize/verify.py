@@ -40,6 +40,7 @@ from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
 I64 = npt.NDArray[np.int64]
+_SMALL = 16 << 20  # bytes of shards that are looked at sooner than workers have begun
 _PAGES = ("README.md", "report.html", "manifest.json")
 
 
@@ -201,7 +202,8 @@ def check(out: Path | str, work: Path | str | None = None, *, mode: str = "full"
     try:
         with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:
             tasks = list(_tasks_of(corpus, work, folder, described, Path(spill)))
-            engine = Local(workers=workers or os.cpu_count() or 1, spill=Path(spill))
+            small = sum(task.shard.stat().st_size for task in tasks) < _SMALL
+            engine = Local(workers=workers or (1 if small else os.cpu_count() or 1), spill=Path(spill))
             try:
                 look = _fully if mode == "full" else _quickly
                 found = look(engine, corpus, tasks, work, Path(spill))

@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import html
+import importlib
 import json
 import quopri
 import re
@@ -23,7 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize import forms, full, matcher, tables, verify
+from sanitize import forms, full, matcher, tables
 from sanitize.corpus import Columns
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
@@ -37,6 +38,7 @@ from sanitize.shards import sha256, write_rows
 from sanitize.verify import check
 from sanitize.views import VIEWS, digests, views
 
+verify = importlib.import_module("sanitize.verify")  # the module: `sanitize.verify` is also the name of what it does
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"
 BASE64 = [f"base64 {skip}" for skip in range(3)]
 DIGESTS = ["digest md5", "digest sha1", "digest sha256"]
