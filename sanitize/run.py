@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from sanitize import apply, counts, index, queries, report, tables, vault, verify
 from sanitize.cells import Leaf
 from sanitize.corpus import Columns, Staging, documents_of, leaf_named, policies_for, stage_task
+from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, QuarantineExceeded, UsageError
 from sanitize.keyed import Key
@@ -40,7 +41,7 @@ from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, disk_trouble, perform, publish
+from sanitize.publish import Job, perform, publish
 from sanitize.read import Survey, survey
 from sanitize.samples import samples
 from sanitize.shards import Corpus, Documents, cell_leaves, read_json, sha256, write_json, write_rows

@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize import publish as room
+from sanitize.disk import disk_trouble
 from sanitize.errors import LeakFound, OutputBroken, ResourceError
 from sanitize.plan import load_plan
-from sanitize.publish import Job, disk_trouble, perform, publish, recorded, shard_name, swap
+from sanitize.publish import Job, perform, publish, recorded, shard_name, swap
 from sanitize.run import Settings, run
 from sanitize.shards import sha256
 

@@ -20,6 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sanitize.disk import code_of, failed
 from sanitize.engines.engine import Done
 from sanitize.errors import ResourceError
 
@@ -50,7 +51,8 @@ class Local:
             while True:
                 # a few ahead of the workers, so that a long list of tasks does not lie in the pipe
                 while len(waiting) < self.workers + 1 and (entry := next(queue, None)) is not None:
-                    waiting.add(self._pool.submit(_measured, work, entry))
+                    with _signals_later():
+                        waiting.add(self._pool.submit(_measured, work, entry))
                 if not waiting:
                     return
                 ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -80,15 +82,19 @@ class Local:
             return None if row is None else row[0]
 
     def close(self) -> None:
-        """End the workers."""
-        if self._pool is not None:
-            processes = list((self._pool._processes or {}).values())
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        """End the workers: those without a task at once, one that is at work after a second. None is left behind."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for patience in (1.0, 3.0):
+            deadline = time.monotonic() + patience
             for process in processes:
-                process.join(1)
+                process.join(max(0.0, deadline - time.monotonic()))
+            for process in processes:
                 if process.is_alive():
-                    process.terminate()
-            self._pool = None
+                    process.kill()
 
     @contextlib.contextmanager
     def _database(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[Any]:
@@ -108,8 +114,10 @@ class Local:
             yield database
         except duckdb.OutOfMemoryException:
             raise ResourceError(f"DuckDB needs more than {self.memory_limit}; give --memory-limit more") from None
-        except duckdb.Error as error:
-            # its messages may quote values: only the kind of error is told
+        except (duckdb.Error, RuntimeError) as error:
+            # its messages may quote values: only the kind of error is told, or that the disk failed
+            if (code := code_of(error)) is not None:
+                raise failed(self.spill.parent, code) from None
             raise ResourceError(f"the engine could not count ({type(error).__name__}); if the disk is not full, this is a bug") from None
         finally:
             database.close()
@@ -134,13 +142,24 @@ def release() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Hold back signals while workers may be spawned: these then never see one, not even before `_begin`; this process sees it after."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(parent: int) -> None:
-    """A worker's first act: leave Ctrl-C to the parent, and end with it."""
+    """A worker's first act: leave signals to the parent, which ends its workers, and end with it however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     steady()
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
             if os.getppid() != parent:
                 os._exit(1)
 
