@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from sanitize.corpus import Columns
     from sanitize.errors import LeakFound, PlanError, SanitizeError
     from sanitize.explain import explain
+    from sanitize.indexing import Settings
     from sanitize.kinds.kind import Kind, kinds
     from sanitize.plan import Plan, load_plan
     from sanitize.read import Roles
-    from sanitize.run import Settings, find, run
+    from sanitize.run import find, run
     from sanitize.shards import Corpus
     from sanitize.verify import check
 
@@ -30,7 +31,7 @@ _HOMES = {
     "PlanError": "errors",
     "Roles": "read",
     "SanitizeError": "errors",
-    "Settings": "run",
+    "Settings": "indexing",
     "check": "verify",
     "explain": "explain",
     "find": "run",

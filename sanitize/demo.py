@@ -103,8 +103,9 @@ def demo(folder: Path, count: int, say: Callable[[str], None]) -> dict[str, Any]
 
     The same call again finds everything done and tells the same story. A folder that holds anything else is refused.
     """
+    from sanitize.indexing import Settings
     from sanitize.plan import load_plan
-    from sanitize.run import Settings, run
+    from sanitize.run import run
 
     box, out, mark = folder / "mails.mbox", folder / "clean", folder / ".demo"
     if folder.exists() and not mark.is_file() and (not folder.is_dir() or any(folder.iterdir())):

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.corpus import policies_for
+from sanitize.indexing import Indexing, Settings
 from sanitize.plan import Plan
 from sanitize.queries import masked
 from sanitize.read import survey
-from sanitize.run import Run, Settings
+from sanitize.run import Run
 from sanitize.samples import samples
 
 _SAMPLE = 1_000
@@ -36,10 +37,10 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         sample = _sample(found, Path(folder) / "sample.parquet", settings.max_doc_bytes)
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
         told = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=lambda *_: None)
-        with Run([sample], Path(folder) / "work", told) as hall:
-            summary = hall.sanitize(plan, Path(folder) / "out")
+        with Indexing([sample], Path(folder) / "work", told) as index:
+            summary = Run(index, plan, Path(folder) / "out").sanitize()
             pairs = samples(
-                hall.documents, hall.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
+                index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
             )
             work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
             out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out").rglob("*.parquet"))

@@ -9,432 +9,149 @@ wrote is used again as long as everything it depends on is the same: another pla
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
-import re
-import resource
-import shutil
-import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sanitize import apply, counts, index, queries, report, tables, vault, verify
-from sanitize.cells import Leaf
-from sanitize.corpus import Columns, Staging, documents_of, leaf_named, policies_for, stage_task
+from sanitize import apply, counts, queries, report, vault, verify
 from sanitize.disk import disk_trouble
-from sanitize.engines.local import Local
-from sanitize.errors import LeakFound, OutputBroken, QuarantineExceeded, UsageError
-from sanitize.keyed import Key
-from sanitize.kinds.kind import kinds
-from sanitize.lock import locked
+from sanitize.errors import LeakFound, OutputBroken, UsageError
+from sanitize.indexing import Indexing, Settings
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, perform, publish
-from sanitize.read import Survey, survey
+from sanitize.publish import Job, publish
 from sanitize.samples import samples
-from sanitize.shards import Corpus, Documents, cell_leaves, read_json, sha256, write_json, write_rows
-
-Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything but the plan that a run is told; the defaults are the command's."""
-
-    columns: Columns = field(default_factory=Columns)
-    seed: int | None = None
-    key_file: Path | None = None
-    workers: int | None = None
-    memory_limit: str = "1GB"
-    rows_per_shard: int = 50_000
-    max_doc_bytes: int = 32 << 20
-    max_quarantine: float = 0.10
-    strict: bool = False
-    verify: str = "fast"
-    replace: bool = False
-    progress: Progress = lambda stage, done, total: None
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
-            raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
-
-
-@dataclass
-class Stages:
-    """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
-
-    found: dict[str, dict[str, float]] = field(default_factory=dict)
-
-    @contextlib.contextmanager
-    def measure(self, name: str) -> Iterator[dict[str, float]]:
-        cpu, wall = time.process_time(), time.monotonic()
-        cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
-        yield cost
-        before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
-        peak = max(cost["peak_rss_mb"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, before["peak_rss_mb"])
-        self.found[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + time.process_time() - cpu, 3),
-            "wall_s": round(before["wall_s"] + time.monotonic() - wall, 3),
-            "peak_rss_mb": round(peak, 1),
-        }
+from sanitize.shards import Corpus, sha256, write_json
 
 
 class Run:
-    """One command at work in one WORK folder. Holds the lock from `with` to its end."""
+    """One plan at work on the corpus that `index` holds, to a published OUT."""
 
-    def __init__(self, inputs: Sequence[Path | str], work: Path, settings: Settings) -> None:
-        self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
-        self.stages = Stages()
-        self.notes: list[str] = []
-        self._stack = contextlib.ExitStack()
-
-    def __enter__(self) -> Run:
-        self._fresh = not self.work.exists()
-        try:
-            with disk_trouble(self.work.parent):
-                self._begin()
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stack.close()
-        if kind is not None and self._fresh and not (self.work / "index.json").exists():
-            # nothing was done yet that a second try could use
-            shutil.rmtree(self.work, ignore_errors=True)
-
-    def _begin(self) -> None:
-        # the inputs are looked at before anything is written: a mistake leaves nothing behind
-        with self.stages.measure("read"):
-            self.survey: Survey = survey(self.inputs, self.settings.columns.roles)
-            self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
-        vault.open_work(self.work)
-        self._stack.enter_context(locked(self.work))
-        self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
-        workers = self.settings.workers or os.cpu_count() or 1
-        self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
-        self._stack.callback(self.engine.close)
-        self._stack.callback(shutil.rmtree, self.work / "spill", ignore_errors=True)
-
-    # ---- the index ----
-
-    def find(self) -> dict[str, Any]:
-        """Make the index, or use the one that is there; returns its counts."""
-        before = self._renew()
-        with self.stages.measure("read"), disk_trouble(self.work):
-            staged = self._stage()
-            self.documents: Documents = documents_of(self.survey, staged, self.work)
-            aside = self._staged_aside()
-        size = self.settings.rows_per_shard
-        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)]
-        reused = bool(before.get("complete"))
-        self._describe(complete=reused)
-        results = self._map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
-        self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
-        if not (reused and self.value_counts.exists()):
-            with self.stages.measure("count"), disk_trouble(self.work):
-                made = vault.private(self.work / "spill") / "value_counts.parquet"
-                counts.value_counts(self.engine, self._files("tables", "partial_counts"), made)
-                self.value_counts.parent.mkdir(parents=True, exist_ok=True)
-                made.rename(self.value_counts)
-        self.by_position = self._ids_repeat()
-        self._describe(complete=True)
-        self.quarantine = self._quarantine()
-        self._limit_quarantine()
-        by_kind, documents_by_kind = (_added(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
-        return {
-            "documents_in": self.documents.count,
-            "quarantined": self.quarantine.num_rows,
-            "occurrences": sum(by_kind.values()),
-            "by_kind": by_kind,
-            "documents_by_kind": documents_by_kind,
-            "text_bytes": sum(result["text_bytes"] for result in results),
-            "changed": not reused,
-            "work": str(self.work),
-            "key": "seed" if self.key.public else "secret",
-            "notes": self.notes,
-            "stages": self.stages.found,
-        }
-
-    def _renew(self) -> dict[str, Any]:
-        """What WORK says of its index, if it is the one we need; one of another input, key or setting goes, and the user is told."""
-        excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
-        main = leaf_named(self.survey.layout.leaf, self.survey.schema)
-        self.leaves: tuple[Leaf, ...] = tuple(cell_leaves(self.survey.schema, main, excluded))
-        settings = self.settings
-        self.fingerprint = self._fingerprint(
-            "find",
-            self.key.id,
-            index.VERSION,
-            _kinds_hash(),
-            settings.rows_per_shard,
-            settings.max_doc_bytes,
-            [str(leaf) for leaf in self.leaves],
+    def __init__(self, index: Indexing, plan: Plan, out: Path) -> None:
+        self.index, self.plan, self.out = index, plan, out
+        settings = index.settings
+        self.hash = plan.hash(
+            index.inputs_hash(), index.key.id, index.policies, settings.rows_per_shard, settings.max_doc_bytes, apply.VERSION
         )
-        before = read_json(self.work / "index.json") or {}
-        if before and before.get("fingerprint") != self.fingerprint:
-            same_input = before.get("inputs") == self._inputs_hash()
-            why = (
-                "another key" if same_input and before.get("key_id") != self.key.id else "other settings" if same_input else "another input"
-            )
-            self.notes.append(f"the index in {self.work} was made with {why}; it is made again")
-            for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine", *(() if same_input else ("documents", "tasks"))):
-                shutil.rmtree(self.work / name, ignore_errors=True)
-            (self.work / "index.json").unlink()
-            return {}
-        return before
+        self.folder = index.work / "runs" / self.hash
 
-    def _describe(self, *, complete: bool) -> None:
-        """Write down what the index is of; while it is not complete, its tasks are resumed."""
-        write_json(
-            self.work / "index.json",
-            {
-                "fingerprint": self.fingerprint,
-                "complete": complete,
-                "key_id": self.key.id,
-                "inputs": self._inputs_hash(),
-                "documents": self.documents.to_json(),
-                "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
-                "policies": self.policies,
-                "ranges": self.ranges,
-            },
-        )
-
-    def _ids_repeat(self) -> bool:
-        """True where two documents share an id: draws then hang on their position, or they would share their variants too."""
-        if not any("doc_id" in source.columns for source in self.documents.sources):
-            return False
-        found = vault.private(self.work / "spill") / "repeated_ids.parquet"
-        self.engine.sql(queries.query("repeated_ids").text, {"ids": self._files("tables", "ids")}, found)
-        repeated = pq.read_metadata(found).num_rows
-        if repeated:
-            self.notes.append(
-                f"{repeated:,} ids stand for more than one document; draws hang on a document's position in the corpus instead"
-            )
-        return bool(repeated)
-
-    def _files(self, *place: str) -> list[Path]:
-        """The files of a table of WORK, one a task."""
-        return [self.work.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
-
-    def _stage(self) -> dict[int, dict[str, Any]]:
-        """Decode what is not read in place; returns the result of each staged unit."""
-        units = [unit for unit in self.survey.units if not unit.view]
-        fingerprint = self._fingerprint("read", self.settings.max_doc_bytes, str(self.survey.schema))
-        jobs = []
-        for unit in units:
-            name = f"{unit.no:05d}.parquet"
-            task = Staging(
-                unit=unit,
-                layout=self.survey.layout,
-                max_doc_bytes=self.settings.max_doc_bytes,
-                folder=self.work / "spill" / f"read-{unit.no}",
-            )
-            outputs = {
-                "documents.parquet": self.work / "documents" / name,
-                "quarantine.parquet": self.work / "documents" / "aside" / name,
-            }
-            jobs.append(
-                Job(
-                    work=stage_task,
-                    task=task,
-                    record=self.work / "tasks" / "read" / f"{unit.no:05d}.json",
-                    fingerprint=fingerprint,
-                    outputs=outputs,
-                )
-            )
-        return {unit.no: result for unit, result in zip(units, self._map("read", jobs), strict=True)}
-
-    def _find_job(self, no: int, low: int, high: int, aside: list[int]) -> Job:
-        name = f"{no:05d}.parquet"
-        task = index.FindTask(
-            no=no,
-            first=low,
-            last=high,
-            documents=self.documents,
-            leaves=self.leaves,
-            key=self.key,
-            max_doc_bytes=self.settings.max_doc_bytes,
-            checked=tuple(name for name, policy in self.policies.items() if policy != "drop"),
-            set_aside=tuple(row for row in aside if low <= row < high),
-            folder=self.work / "spill" / f"find-{no}",
-        )
-        outputs = {
-            "occurrences.parquet": self.work / "tables" / "occurrences" / name,
-            "partial_counts.parquet": self.work / "tables" / "partial_counts" / name,
-            "ids.parquet": self.work / "tables" / "ids" / name,
-            "skipped.parquet": self.work / "tables" / "skipped" / name,
-            "values.parquet": self.work / "vault" / "values" / name,
-            "quarantine.parquet": self.work / "quarantine" / "find" / name,
-        }
-        return Job(
-            work=index.find_task,
-            task=task,
-            record=self.work / "tasks" / "find" / f"{no:05d}.json",
-            fingerprint=self.fingerprint,
-            outputs=outputs,
-        )
-
-    def _staged_aside(self) -> list[int]:
-        """The documents that staging could not read, written as part of the table `quarantine`."""
-        rows: list[tuple[Any, ...]] = []
-        for unit, source in zip(self.survey.units, self.documents.sources, strict=True):
-            if not unit.view:
-                aside = pq.read_table(self.work / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
-                rows += [(source.first_doc_no + one["row"], one["source"], one["place"], one["reason"]) for one in aside.to_pylist()]
-        folder = self.work / "quarantine" / "read"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_rows(folder / "00000.parquet", tables.QUARANTINE.schema, rows)
-        return [row[0] for row in rows]
-
-    def _quarantine(self) -> pa.Table:
-        files = [self.work / "quarantine" / "read" / "00000.parquet", *self._files("quarantine", "find")]
-        return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
-
-    def _limit_quarantine(self) -> None:
-        found, total = self.quarantine.num_rows, max(self.documents.count, 1)
-        limit = 0.0 if self.settings.strict else self.settings.max_quarantine
-        if found > limit * total:
-            reasons = ", ".join(
-                f"{entry['counts']} {entry['values']}" for entry in self.quarantine.column("reason").value_counts().to_pylist()
-            )
-            option = "--strict allows none" if self.settings.strict else f"--max-quarantine allows {limit:.0%}"
-            raise QuarantineExceeded(
-                f"{found} of {total} records were set aside ({reasons}); {option}. "
-                f"Where they are: sanitize sql {self.work} --name quarantine_by_reason"
-            )
-
-    # ---- the plan ----
-
-    def sanitize(self, plan: Plan, out: Path) -> dict[str, Any]:
+    def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
-        plan_hash = plan.hash(
-            self._inputs_hash(),
-            self.key.id,
-            self.policies,
-            self.settings.rows_per_shard,
-            self.settings.max_doc_bytes,
-            apply.VERSION,
-        )
-        if self._unchanged(out, plan_hash):
-            return {**Corpus.open(out).manifest["summary"], "changed": False, **self._spent(began, 0, out)}
-        found = self.find()
-        run = self.work / "runs" / plan_hash
-        run.mkdir(parents=True, exist_ok=True)
-        write_json(run / "plan.json", plan.resolved())
-        with self.stages.measure("count"), disk_trouble(self.work):
-            (run / "counts").mkdir(exist_ok=True)
-            every = range(len(self.ranges))
-            values = self._files("vault", "values")
-            editors = tuple(plan.editors)
-            needs: tuple[Counts, ...] = counts.for_editors(
-                self.engine,
-                editors,
-                occurrences=self._files("tables", "occurrences"),
-                counted=self.value_counts,
-                values=values,
-                drops=[],
-                folder=run / "counts",
-            )
-        applied = self._map("apply", [self._apply_job(run, plan, needs, no, ()) for no in every])
-        values_checked = swept = 0
-        if self.settings.verify != "off":
-            with self.stages.measure("verify"), disk_trouble(self.work):
-                flagged = run / "counts" / "flagged.parquet"
-                values_checked = Flagged.write(values, list(plan.edited), flagged)
-            seen = self._map("verify", [self._verify_task(run, plan, no) for no in every], measured=verify.verify_task)
-            again = [no for no in every if seen[no]["swept"]]
-            swept = sum(seen[no]["swept"] for no in again)
-            if again:
-                # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
-                redone = self._map("apply", [self._apply_job(run, plan, needs, no, (run / "sweep" / f"{no:05d}.parquet",)) for no in again])
-                for no, result in zip(again, redone, strict=True):
-                    applied[no] = result
-                for no, result in zip(
-                    again,
-                    self._map("verify", [self._verify_task(run, plan, no, second=True) for no in again], measured=verify.verify_task),
-                    strict=True,
-                ):
-                    seen[no] = result
-            self._judge(seen, second=set(again))
+        if self._unchanged():
+            return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
+        found = self.index.find()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / "plan.json", self.plan.resolved())
+        counted = self._count()
+        applied = self.index.map("apply", [self._apply_job(counted, no) for no in range(len(self.index.ranges))])
+        verified = self._verify(counted, applied)
         summary = summary_of(
-            plan,
-            plan_hash,
-            documents=self.documents.count,
-            quarantine=self.quarantine,
-            kinds=kinds_found(plan, self.value_counts, self._files("tables", "skipped"), found["documents_by_kind"]),
+            self.plan,
+            self.hash,
+            documents=self.index.documents.count,
+            quarantine=self.index.quarantine,
+            kinds=kinds_found(self.plan, self.index.value_counts, self.index.files("tables", "skipped"), found["documents_by_kind"]),
             applied=applied,
-            verified={"mode": self.settings.verify, "values_checked": values_checked, "swept": swept},
-            policies=self.policies,
-            public_key=self.key.public,
+            verified=verified,
+            policies=self.index.policies,
+            public_key=self.index.key.public,
         )
-        with self.stages.measure("publish"):
-            self._publish(run, plan, out, summary, applied)
-        return {**summary, "changed": True, **self._spent(began, found["text_bytes"], out)}
+        with self.index.stages.measure("publish"):
+            self._publish(summary, applied)
+        return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
 
-    def _apply_job(self, run: Path, plan: Plan, needs: tuple[Counts, ...], no: int, sweep: tuple[Path, ...]) -> Job:
-        low, high = self.ranges[no]
-        numbers = np.asarray(self.quarantine.column("doc_no"), np.int64)
+    def _count(self) -> tuple[Counts, ...]:
+        """What the editors need counted, in their order."""
+        with self.index.stages.measure("count"), disk_trouble(self.index.work):
+            (self.folder / "counts").mkdir(exist_ok=True)
+            return counts.for_editors(
+                self.index.engine,
+                tuple(self.plan.editors),
+                occurrences=self.index.files("tables", "occurrences"),
+                counted=self.index.value_counts,
+                values=self.index.files("vault", "values"),
+                drops=[],
+                folder=self.folder / "counts",
+            )
+
+    def _verify(self, counted: tuple[Counts, ...], applied: list[dict[str, Any]]) -> dict[str, Any]:
+        """Look at every shard; one with leftovers in its text is swept, made again (in `applied` too) and looked at again."""
+        mode = self.index.settings.verify
+        if mode == "off":
+            return {"mode": mode, "values_checked": 0, "swept": 0}
+        every = range(len(self.index.ranges))
+        with self.index.stages.measure("verify"), disk_trouble(self.index.work):
+            checked = Flagged.write(self.index.files("vault", "values"), list(self.plan.edited), self.folder / "counts" / "flagged.parquet")
+        seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify.verify_task)
+        again = [no for no in every if seen[no]["swept"]]
+        swept = sum(seen[no]["swept"] for no in again)
+        if again:
+            # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
+            redone = self.index.map("apply", [self._apply_job(counted, no, self.folder / "sweep" / f"{no:05d}.parquet") for no in again])
+            looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify.verify_task)
+            for no, made, result in zip(again, redone, looked, strict=True):
+                applied[no], seen[no] = made, result
+        self._judge(seen, second=set(again))
+        return {"mode": mode, "values_checked": checked, "swept": swept}
+
+    def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path) -> Job:
+        low, high = self.index.ranges[no]
+        numbers = np.asarray(self.index.quarantine.column("doc_no"), np.int64)
         task = apply.ApplyTask(
             no=no,
             first=low,
             last=high,
-            documents=self.documents,
-            leaves=self.leaves,
-            policies=self.policies,
-            key=self.key,
-            editors=tuple(plan.editors),
-            counts=needs,
-            by_position=self.by_position,
-            occurrences=(self.work / "tables" / "occurrences" / f"{no:05d}.parquet", *sweep),
+            documents=self.index.documents,
+            leaves=self.index.leaves,
+            policies=self.index.policies,
+            key=self.index.key,
+            editors=tuple(self.plan.editors),
+            counts=counted,
+            by_position=self.index.by_position,
+            occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *sweep),
             gone=tuple(numbers[(numbers >= low) & (numbers < high)].tolist()),
-            folder=self.work / "spill" / f"apply-{no}",
+            folder=self.index.work / "spill" / f"apply-{no}",
         )
         name = f"{no:05d}.parquet"
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         fingerprint = hashlib.blake2b(
-            json.dumps([self.fingerprint, run.name, [sha256(path) for path in sweep]]).encode(), digest_size=16
+            json.dumps([self.index.fingerprint, self.hash, [sha256(path) for path in sweep]]).encode(), digest_size=16
         ).hexdigest()
         return Job(
             work=apply.apply_task,
             task=task,
-            record=run / "tasks" / f"apply-{no:05d}.json",
+            record=self.folder / "tasks" / f"apply-{no:05d}.json",
             fingerprint=fingerprint,
-            outputs={f"{file}.parquet": run / place / name for file, place in places.items()},
+            outputs={f"{file}.parquet": self.folder / place / name for file, place in places.items()},
         )
 
-    def _verify_task(self, run: Path, plan: Plan, no: int, second: bool = False) -> verify.VerifyTask:
+    def _verify_task(self, no: int, second: bool = False) -> verify.VerifyTask:
         name = f"{no:05d}.parquet"
-        (run / "sweep").mkdir(exist_ok=True)
-        low, high = self.ranges[no]
+        (self.folder / "sweep").mkdir(exist_ok=True)
+        low, high = self.index.ranges[no]
         return verify.VerifyTask(
             no=no,
             first=low,
             last=high,
-            shard=run / "stage" / name,
-            flagged=run / "counts" / "flagged.parquet",
-            kept=run / "kept" / name,
-            edits=run / "edits" / name,
-            occurrences=self.work / "tables" / "occurrences" / name,
-            opaque=verify.opaque_of(plan.leave),
-            rows=run / "rows" / name,
-            documents=self.documents,
-            leaves=self.leaves,
-            sweep=run / "sweep" / (f"left-{name}" if second else name),
+            shard=self.folder / "stage" / name,
+            flagged=self.folder / "counts" / "flagged.parquet",
+            kept=self.folder / "kept" / name,
+            edits=self.folder / "edits" / name,
+            occurrences=self.index.work / "tables" / "occurrences" / name,
+            opaque=verify.opaque_of(self.plan.leave),
+            rows=self.folder / "rows" / name,
+            documents=self.index.documents,
+            leaves=self.index.leaves,
+            sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -459,9 +176,9 @@ class Run:
                     "this is a bug of ours. Nothing was published"
                 )
 
-    def _publish(self, run: Path, plan: Plan, out: Path, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
-        files = [(size, known) for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
-        manifest = manifest_of(summary, plan, files, applied, seed=self.settings.seed, settings=self._told())
+    def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
+        files = [(size, known) for (_, size), known in zip(self.index.survey.files, self.index.input_hashes, strict=True)]
+        manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
         told = {
             **manifest["summary"],
             "plan": manifest["plan"],
@@ -469,88 +186,69 @@ class Run:
             "inputs": [{**one, "name": f"input {one['no'] + 1}"} for one in manifest["inputs"]],
             "outputs": manifest["shards"],
         }
-        with contextlib.closing(queries.connect(self.work, run=run.name)) as database:
-            shown = report.ReportTables.of(database, samples(self.documents, self.leaves, run / "edits" / "00000.parquet", 12))
-        out.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.closing(queries.connect(self.index.work, run=self.hash)) as database:
+            shown = report.ReportTables.of(
+                database, samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", 12)
+            )
+        self.out.parent.mkdir(parents=True, exist_ok=True)
         publish(
-            out,
-            shards=[(run / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
+            self.out,
+            shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
             pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
             manifest=manifest,
-            still=lambda: self._unchanged(out, run.name),
-            mark=hashlib.blake2b(os.fsencode(self.work.resolve()), digest_size=4).hexdigest(),
-            leaks_in=lambda texts: verify.scan(run / "counts" / "flagged.parquet", texts) if self.settings.verify != "off" else [],
+            still=lambda: self._unchanged(),
+            mark=hashlib.blake2b(os.fsencode(self.index.work.resolve()), digest_size=4).hexdigest(),
+            leaks_in=lambda texts: (
+                verify.scan(self.folder / "counts" / "flagged.parquet", texts) if self.index.settings.verify != "off" else []
+            ),
         )
 
-    def _spent(self, began: float, text_bytes: int, out: Path) -> dict[str, Any]:
+    def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
         """What this command took, and where its results lie."""
         seconds = time.monotonic() - began
         return {
-            "notes": self.notes,
+            "notes": self.index.notes,
             "text_bytes": text_bytes,
-            "stages": self.stages.found,
+            "stages": self.index.stages.found,
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.stages.found.values()), default=0.0), 1),
-            "out": str(out),
-            "work": str(self.work),
+            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
+            "out": str(self.out),
+            "work": str(self.index.work),
         }
 
     def _told(self) -> dict[str, Any]:
         """The settings that decide what comes out."""
-        settings = self.settings
+        settings = self.index.settings
         return {"rows_per_shard": settings.rows_per_shard, "max_doc_bytes": settings.max_doc_bytes, "verify": settings.verify}
 
-    def _unchanged(self, out: Path, plan_hash: str) -> bool:
+    def _unchanged(self) -> bool:
         """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
-        if not out.exists():
+        if not self.out.exists():
             return False
-        if not out.is_dir() or (any(out.iterdir()) and not (out / "manifest.json").is_file()):
-            raise UsageError(f"{out}: is there already and was not made by sanitize; take another -o, or move it away")
-        if not (out / "manifest.json").is_file():
-            out.rmdir()
+        if not self.out.is_dir() or (any(self.out.iterdir()) and not (self.out / "manifest.json").is_file()):
+            raise UsageError(f"{self.out}: is there already and was not made by sanitize; take another -o, or move it away")
+        if not (self.out / "manifest.json").is_file():
+            self.out.rmdir()
             return False
-        corpus = Corpus.open(out)
-        same = corpus.manifest.get("plan_hash") == plan_hash and corpus.manifest.get("settings", {}).get("verify") == self.settings.verify
+        corpus = Corpus.open(self.out)
+        same = (
+            corpus.manifest.get("plan_hash") == self.hash
+            and corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
+        )
         if same:
             try:
                 corpus.check()
                 return True
             except OutputBroken:
-                if not self.settings.replace:
+                if not self.index.settings.replace:
                     raise
-        if not self.settings.replace:
+        if not self.index.settings.replace:
             raise UsageError(
-                f"{out}: was made by another plan, key or input; "
+                f"{self.out}: was made by another plan, key or input; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False
-
-    # ---- small parts ----
-
-    def _map(self, stage: str, tasks: Sequence[Any], measured: Callable[[Any], dict[str, Any]] = perform) -> list[dict[str, Any]]:
-        results: list[dict[str, Any]] = [{}] * len(tasks)
-        with self.stages.measure(stage) as cost:
-            self.settings.progress(stage, 0, len(tasks))
-            inside = self.engine.workers == 1 or len(tasks) <= 1
-            for number, done in enumerate(self.engine.map_shards(measured, tasks)):
-                results[done.place] = done.result
-                cost["cpu_s"] += 0.0 if inside else done.cpu_s
-                cost["peak_rss_mb"] = max(cost["peak_rss_mb"], done.peak_rss_mb)
-                self.settings.progress(stage, number + 1, len(tasks))
-        return results
-
-    @functools.cached_property
-    def input_hashes(self) -> list[str]:
-        """The sha256 of every input file, in corpus order."""
-        return [sha256(Path(path)) for path, _ in self.survey.files]
-
-    def _inputs_hash(self) -> str:
-        """One hash of the inputs' bytes, their order and the roles of their columns; where they lie does not matter."""
-        return hashlib.blake2b(json.dumps([self.input_hashes, str(self.survey.roles)]).encode(), digest_size=16).hexdigest()
-
-    def _fingerprint(self, *more: object) -> str:
-        return hashlib.blake2b(json.dumps([self._inputs_hash(), tables.VERSION, *more], default=str).encode(), digest_size=16).hexdigest()
 
 
 def run(
@@ -571,24 +269,12 @@ def run(
     work = Path(work) if work else Path(str(out) + ".private")
     out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
     vault.apart(inputs, out, work)
-    with Run(inputs, work, settings or Settings()) as hall:
-        return hall.sanitize(plan, out)
+    with Indexing(inputs, work, settings or Settings()) as index:
+        return Run(index, plan, out).sanitize()
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None) -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
     vault.apart(inputs, None, Path(work))
-    with Run(inputs, Path(work), settings or Settings()) as hall:
-        return hall.find()
-
-
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
-    return dict(sorted(total.items()))
-
-
-def _kinds_hash() -> str:
-    text = json.dumps([[kind.name, kind.pattern, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in kinds().values()])
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    with Indexing(inputs, Path(work), settings or Settings()) as index:
+        return index.find()

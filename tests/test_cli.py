@@ -20,7 +20,7 @@ import pytest
 from sanitize import cli
 from sanitize.corpus import Columns
 from sanitize.errors import LeakFound, UsageError
-from sanitize.run import Settings
+from sanitize.indexing import Settings
 from sanitize.run import find as sanitize_find
 from sanitize.run import run as sanitize_run
 

@@ -18,8 +18,9 @@ from sanitize import counts, queries, tables
 from sanitize.edit.redact import Redact
 from sanitize.edit.rmft import Rmft
 from sanitize.engines.local import Local
+from sanitize.indexing import Settings
 from sanitize.plan import load_plan
-from sanitize.run import Settings, run
+from sanitize.run import run
 
 KINDS = ["EMAIL_ADDRESS", "PHONE_NUMBER", "URL"]
 Row = tuple[int, int, int, int, str, int]  # doc_no, cell, start, stop, kind, value_id

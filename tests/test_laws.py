@@ -27,10 +27,11 @@ from hypothesis import strategies as st
 
 from sanitize import apply, index, shards, verify
 from sanitize.corpus import Columns
+from sanitize.indexing import Settings
 from sanitize.kinds.kind import WORD, kinds
 from sanitize.plan import load_plan
 from sanitize.read import Roles
-from sanitize.run import Settings, run
+from sanitize.run import run
 
 Row = dict[str, Any]
 ALL = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "MESSAGE_ID", "URL"]

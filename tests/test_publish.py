@@ -22,9 +22,10 @@ import pytest
 from sanitize import publish as room
 from sanitize.disk import disk_trouble
 from sanitize.errors import LeakFound, OutputBroken, ResourceError
+from sanitize.indexing import Settings
 from sanitize.plan import load_plan
 from sanitize.publish import Job, perform, publish, recorded, shard_name, swap
-from sanitize.run import Settings, run
+from sanitize.run import run
 from sanitize.shards import sha256
 
 BOB, PHONE = "bob.lee@example.com", "212-555-0123"

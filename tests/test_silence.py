@@ -24,16 +24,17 @@ from sanitize import apply, cli, index, keyed, publish, queries, shards, verify
 from sanitize.engines.local import Local
 from sanitize.errors import SanitizeError
 from sanitize.find.patterns import Patterns
+from sanitize.indexing import Indexing, Settings
 from sanitize.keyed import Key
 from sanitize.part import Batch, Counts
 from sanitize.plan import load_plan
 from sanitize.report import Sample
-from sanitize.run import Run, Settings
+from sanitize.run import find, run
 
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 MUST_GO = re.compile(r"canary\d+@|212-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
-run = importlib.import_module("sanitize.run")  # the module: `sanitize.run` is also the name of what it does
+indexing = importlib.import_module("sanitize.indexing")
 
 
 def line(number: int) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def test_a_damaged_input_is_not_quoted(here: Path, sanitize: Command, change: Ca
 
 
 STAGES = {
-    "read": (run, "stage_task"),
+    "read": (indexing, "stage_task"),
     "find": (index, "find_task"),
     "apply": (apply, "apply_task"),
     "verify": (verify, "verify_task"),
@@ -297,7 +298,7 @@ def test_a_query_that_fails_on_a_value_does_not_quote_it(
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     (folder / "in.jsonl").write_text("".join(json.dumps(line(number)) + "\n" for number in range(24)))
-    run.run([folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1))
+    run([folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1))
     return folder
 
 
@@ -337,9 +338,9 @@ def test_errors_of_the_house_carry_nothing_along(here: Path, monkeypatch: pytest
     """Who calls from Python sees the exception with its chain: ours must break it off."""
     troubles: list[Callable[[], Any]] = []
     parquet_with(here, cut_short)
-    troubles.append(lambda: run.find([Path("in.parquet")], Path("w1"), Settings(workers=1)))
+    troubles.append(lambda: find([Path("in.parquet")], Path("w1"), Settings(workers=1)))
     (here / "in.bad.jsonl").write_bytes(b'{"text": "canary0001 \xff"}\n')
-    troubles.append(lambda: run.find([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
+    troubles.append(lambda: find([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
     told = SimpleNamespace(text="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
 
     def counted() -> None:
@@ -376,7 +377,7 @@ def test_reprs_show_no_value(made: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     import polars as pl
 
     told = Settings(seed=1, workers=1)
-    with Run([Path("in.jsonl")], Path("out.private"), told) as hall:
+    with Indexing([Path("in.jsonl")], Path("out.private"), told) as hall:
         found = hall.find()
         texts = pa.array([line(number)["text"] for number in range(3)], pa.large_string())
         occurrences = Patterns(Key.from_seed(1)).run(texts)

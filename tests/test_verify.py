@@ -24,10 +24,11 @@ from sanitize.edit.redact import Redact
 from sanitize.edit.rmft import Rmft
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.find.patterns import Found, Patterns
+from sanitize.indexing import Settings
 from sanitize.kinds.kind import WORD, kinds
 from sanitize.matcher import Flagged
 from sanitize.plan import load_plan
-from sanitize.run import Settings, run
+from sanitize.run import run
 from sanitize.shards import Documents, Source, cell_leaves, sha256
 from sanitize.verify import Matches, VerifyTask, check, scan, verify_task
 

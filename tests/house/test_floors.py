@@ -20,10 +20,13 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("corpus", "index", "verify", "report", "publish", "counts"),
     ("plan", "samples"),
     ("manifest",),
+    ("indexing",),
     ("run", "stream"),
     ("explain",),
     ("__init__",),
     ("demo", "doctor"),
+    ("options", "shown"),
+    ("verbs",),
     ("cli",),
     ("__main__",),
 )

@@ -1,0 +1,345 @@
+"""The index of a corpus in WORK: files read, every occurrence found and counted, or what is there used as it is.
+
+    read -> find -> count
+
+Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanitize import counts, index, queries, tables, vault
+from sanitize.cells import Leaf
+from sanitize.corpus import Columns, Staging, documents_of, leaf_named, policies_for, stage_task
+from sanitize.disk import disk_trouble
+from sanitize.engines.local import Local
+from sanitize.errors import QuarantineExceeded, UsageError
+from sanitize.keyed import Key
+from sanitize.kinds.kind import kinds
+from sanitize.lock import locked
+from sanitize.publish import Job, perform
+from sanitize.read import Survey, survey
+from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
+
+Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything but the plan that a run is told; the defaults are the command's."""
+
+    columns: Columns = field(default_factory=Columns)
+    seed: int | None = None
+    key_file: Path | None = None
+    workers: int | None = None
+    memory_limit: str = "1GB"
+    rows_per_shard: int = 50_000
+    max_doc_bytes: int = 32 << 20
+    max_quarantine: float = 0.10
+    strict: bool = False
+    verify: str = "fast"
+    replace: bool = False
+    progress: Progress = lambda stage, done, total: None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
+            raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
+
+
+@dataclass
+class Stages:
+    """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
+
+    found: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def measure(self, name: str) -> Iterator[dict[str, float]]:
+        cpu, wall = time.process_time(), time.monotonic()
+        cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
+        yield cost
+        before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
+        peak = max(cost["peak_rss_mb"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, before["peak_rss_mb"])
+        self.found[name] = {
+            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + time.process_time() - cpu, 3),
+            "wall_s": round(before["wall_s"] + time.monotonic() - wall, 3),
+            "peak_rss_mb": round(peak, 1),
+        }
+
+
+class Indexing:
+    """One command at work in one WORK folder. Holds the lock from `with` to its end."""
+
+    def __init__(self, inputs: Sequence[Path | str], work: Path, settings: Settings) -> None:
+        self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
+        self.stages = Stages()
+        self.notes: list[str] = []
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Indexing:
+        self._fresh = not self.work.exists()
+        try:
+            with disk_trouble(self.work.parent):
+                self._begin()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stack.close()
+        if kind is not None and self._fresh and not (self.work / "index.json").exists():
+            # nothing was done yet that a second try could use
+            shutil.rmtree(self.work, ignore_errors=True)
+
+    def _begin(self) -> None:
+        # the inputs are looked at before anything is written: a mistake leaves nothing behind
+        with self.stages.measure("read"):
+            self.survey: Survey = survey(self.inputs, self.settings.columns.roles)
+            self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+        vault.open_work(self.work)
+        self._stack.enter_context(locked(self.work))
+        self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
+        workers = self.settings.workers or os.cpu_count() or 1
+        self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
+        self._stack.callback(self.engine.close)
+        self._stack.callback(shutil.rmtree, self.work / "spill", ignore_errors=True)
+
+    def find(self) -> dict[str, Any]:
+        """Make the index, or use the one that is there; returns its counts."""
+        before = self._renew()
+        with self.stages.measure("read"), disk_trouble(self.work):
+            staged = self._stage()
+            self.documents: Documents = documents_of(self.survey, staged, self.work)
+            aside = self._staged_aside()
+        size = self.settings.rows_per_shard
+        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)]
+        reused = bool(before.get("complete"))
+        self._describe(complete=reused)
+        results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
+        if not (reused and self.value_counts.exists()):
+            with self.stages.measure("count"), disk_trouble(self.work):
+                made = vault.private(self.work / "spill") / "value_counts.parquet"
+                counts.value_counts(self.engine, self.files("tables", "partial_counts"), made)
+                self.value_counts.parent.mkdir(parents=True, exist_ok=True)
+                made.rename(self.value_counts)
+        self.by_position = self._ids_repeat()
+        self._describe(complete=True)
+        self.quarantine = self._quarantine()
+        self._limit_quarantine()
+        by_kind, documents_by_kind = (_added(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
+        return {
+            "documents_in": self.documents.count,
+            "quarantined": self.quarantine.num_rows,
+            "occurrences": sum(by_kind.values()),
+            "by_kind": by_kind,
+            "documents_by_kind": documents_by_kind,
+            "text_bytes": sum(result["text_bytes"] for result in results),
+            "changed": not reused,
+            "work": str(self.work),
+            "key": "seed" if self.key.public else "secret",
+            "notes": self.notes,
+            "stages": self.stages.found,
+        }
+
+    def _renew(self) -> dict[str, Any]:
+        """What WORK says of its index, if it is the one we need; one of another input, key or setting goes, and the user is told."""
+        excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
+        main = leaf_named(self.survey.layout.leaf, self.survey.schema)
+        self.leaves: tuple[Leaf, ...] = tuple(cell_leaves(self.survey.schema, main, excluded))
+        settings = self.settings
+        self.fingerprint = self._fingerprint(
+            "find",
+            self.key.id,
+            index.VERSION,
+            _kinds_hash(),
+            settings.rows_per_shard,
+            settings.max_doc_bytes,
+            [str(leaf) for leaf in self.leaves],
+        )
+        before = read_json(self.work / "index.json") or {}
+        if before and before.get("fingerprint") != self.fingerprint:
+            same_input = before.get("inputs") == self.inputs_hash()
+            why = (
+                "another key" if same_input and before.get("key_id") != self.key.id else "other settings" if same_input else "another input"
+            )
+            self.notes.append(f"the index in {self.work} was made with {why}; it is made again")
+            for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine", *(() if same_input else ("documents", "tasks"))):
+                shutil.rmtree(self.work / name, ignore_errors=True)
+            (self.work / "index.json").unlink()
+            return {}
+        return before
+
+    def _describe(self, *, complete: bool) -> None:
+        """Write down what the index is of; while it is not complete, its tasks are resumed."""
+        write_json(
+            self.work / "index.json",
+            {
+                "fingerprint": self.fingerprint,
+                "complete": complete,
+                "key_id": self.key.id,
+                "inputs": self.inputs_hash(),
+                "documents": self.documents.to_json(),
+                "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
+                "policies": self.policies,
+                "ranges": self.ranges,
+            },
+        )
+
+    def _ids_repeat(self) -> bool:
+        """True where two documents share an id: draws then hang on their position, or they would share their variants too."""
+        if not any("doc_id" in source.columns for source in self.documents.sources):
+            return False
+        found = vault.private(self.work / "spill") / "repeated_ids.parquet"
+        self.engine.sql(queries.query("repeated_ids").text, {"ids": self.files("tables", "ids")}, found)
+        repeated = pq.read_metadata(found).num_rows
+        if repeated:
+            self.notes.append(
+                f"{repeated:,} ids stand for more than one document; draws hang on a document's position in the corpus instead"
+            )
+        return bool(repeated)
+
+    def files(self, *place: str) -> list[Path]:
+        """The files of a table of WORK, one a task."""
+        return [self.work.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
+
+    def _stage(self) -> dict[int, dict[str, Any]]:
+        """Decode what is not read in place; returns the result of each staged unit."""
+        units = [unit for unit in self.survey.units if not unit.view]
+        fingerprint = self._fingerprint("read", self.settings.max_doc_bytes, str(self.survey.schema))
+        jobs = []
+        for unit in units:
+            name = f"{unit.no:05d}.parquet"
+            task = Staging(
+                unit=unit,
+                layout=self.survey.layout,
+                max_doc_bytes=self.settings.max_doc_bytes,
+                folder=self.work / "spill" / f"read-{unit.no}",
+            )
+            outputs = {
+                "documents.parquet": self.work / "documents" / name,
+                "quarantine.parquet": self.work / "documents" / "aside" / name,
+            }
+            jobs.append(
+                Job(
+                    work=stage_task,
+                    task=task,
+                    record=self.work / "tasks" / "read" / f"{unit.no:05d}.json",
+                    fingerprint=fingerprint,
+                    outputs=outputs,
+                )
+            )
+        return {unit.no: result for unit, result in zip(units, self.map("read", jobs), strict=True)}
+
+    def _find_job(self, no: int, low: int, high: int, aside: list[int]) -> Job:
+        name = f"{no:05d}.parquet"
+        task = index.FindTask(
+            no=no,
+            first=low,
+            last=high,
+            documents=self.documents,
+            leaves=self.leaves,
+            key=self.key,
+            max_doc_bytes=self.settings.max_doc_bytes,
+            checked=tuple(name for name, policy in self.policies.items() if policy != "drop"),
+            set_aside=tuple(row for row in aside if low <= row < high),
+            folder=self.work / "spill" / f"find-{no}",
+        )
+        outputs = {
+            "occurrences.parquet": self.work / "tables" / "occurrences" / name,
+            "partial_counts.parquet": self.work / "tables" / "partial_counts" / name,
+            "ids.parquet": self.work / "tables" / "ids" / name,
+            "skipped.parquet": self.work / "tables" / "skipped" / name,
+            "values.parquet": self.work / "vault" / "values" / name,
+            "quarantine.parquet": self.work / "quarantine" / "find" / name,
+        }
+        return Job(
+            work=index.find_task,
+            task=task,
+            record=self.work / "tasks" / "find" / f"{no:05d}.json",
+            fingerprint=self.fingerprint,
+            outputs=outputs,
+        )
+
+    def _staged_aside(self) -> list[int]:
+        """The documents that staging could not read, written as part of the table `quarantine`."""
+        rows: list[tuple[Any, ...]] = []
+        for unit, source in zip(self.survey.units, self.documents.sources, strict=True):
+            if not unit.view:
+                aside = pq.read_table(self.work / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
+                rows += [(source.first_doc_no + one["row"], one["source"], one["place"], one["reason"]) for one in aside.to_pylist()]
+        folder = self.work / "quarantine" / "read"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_rows(folder / "00000.parquet", tables.QUARANTINE.schema, rows)
+        return [row[0] for row in rows]
+
+    def _quarantine(self) -> pa.Table:
+        files = [self.work / "quarantine" / "read" / "00000.parquet", *self.files("quarantine", "find")]
+        return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
+
+    def _limit_quarantine(self) -> None:
+        found, total = self.quarantine.num_rows, max(self.documents.count, 1)
+        limit = 0.0 if self.settings.strict else self.settings.max_quarantine
+        if found > limit * total:
+            reasons = ", ".join(
+                f"{entry['counts']} {entry['values']}" for entry in self.quarantine.column("reason").value_counts().to_pylist()
+            )
+            option = "--strict allows none" if self.settings.strict else f"--max-quarantine allows {limit:.0%}"
+            raise QuarantineExceeded(
+                f"{found} of {total} records were set aside ({reasons}); {option}. "
+                f"Where they are: sanitize sql {self.work} --name quarantine_by_reason"
+            )
+
+    def map(self, stage: str, tasks: Sequence[Any], measured: Callable[[Any], dict[str, Any]] = perform) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = [{}] * len(tasks)
+        with self.stages.measure(stage) as cost:
+            self.settings.progress(stage, 0, len(tasks))
+            inside = self.engine.workers == 1 or len(tasks) <= 1
+            for number, done in enumerate(self.engine.map_shards(measured, tasks)):
+                results[done.place] = done.result
+                cost["cpu_s"] += 0.0 if inside else done.cpu_s
+                cost["peak_rss_mb"] = max(cost["peak_rss_mb"], done.peak_rss_mb)
+                self.settings.progress(stage, number + 1, len(tasks))
+        return results
+
+    @functools.cached_property
+    def input_hashes(self) -> list[str]:
+        """The sha256 of every input file, in corpus order."""
+        return [sha256(Path(path)) for path, _ in self.survey.files]
+
+    def inputs_hash(self) -> str:
+        """One hash of the inputs' bytes, their order and the roles of their columns; where they lie does not matter."""
+        return hashlib.blake2b(json.dumps([self.input_hashes, str(self.survey.roles)]).encode(), digest_size=16).hexdigest()
+
+    def _fingerprint(self, *more: object) -> str:
+        return hashlib.blake2b(json.dumps([self.inputs_hash(), tables.VERSION, *more], default=str).encode(), digest_size=16).hexdigest()
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(sorted(total.items()))
+
+
+def _kinds_hash() -> str:
+    text = json.dumps([[kind.name, kind.pattern, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in kinds().values()])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,139 @@
+"""What verbs take: every option that two of them share, with its help, and the settings made of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sanitize.indexing import Settings
+
+Inputs = Annotated[
+    list[Path],
+    typer.Argument(metavar="INPUT...", help="files and folders: Parquet, JSON lines, mbox, maildir, mails", show_default=False),
+]
+Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
+Reveal = Annotated[bool, typer.Option(help="show raw values")]
+PlanName = Annotated[str, typer.Option("--plan", help="a shipped plan (sanitize list plans) or a TOML file")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)
+]
+Sanitize = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="clean this column (all texts by default)", show_default=False)]
+Keep = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="leave this column as it is; it is checked all the same", show_default=False)
+]
+Pseudonymize = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="a keyed code for each text (user_id by default)", show_default=False)
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="leave this column out", show_default=False)]
+TextColumn = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="the main text, then further ones (default: text)", show_default=False)
+]
+UserColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="who wrote it (default: user_id, or a mail's From)", show_default=False)
+]
+IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="the document's id (default: doc_id)", show_default=False)]
+Seed = Annotated[int | None, typer.Option(help="a public key: repeatable anywhere, guessable by anyone", show_default=False)]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (default: one a core)", show_default=False)]
+MemoryLimit = Annotated[str, typer.Option(help="for counting in DuckDB")]
+RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
+MaxQuarantine = Annotated[str, typer.Option(help="the share of records that may be set aside")]
+MaxDocBytes = Annotated[int, typer.Option(min=1, max=1 << 29, help="larger documents are set aside")]
+Strict = Annotated[bool, typer.Option("--strict", help="set nothing aside: stop at the first bad record")]
+
+
+def columns_of(text: list[str] | None, user: str | None, identity: str | None, policies: Mapping[str, list[str] | None]) -> Any:
+    from sanitize.corpus import Columns
+    from sanitize.errors import UsageError
+    from sanitize.read import Roles
+
+    said: dict[str, str] = {}
+    for policy, names in policies.items():
+        for name in names or ():
+            if said.get(name, policy) != policy:
+                raise UsageError(f"--{policy} {name}: the same column stands under --{said[name]}; it can have one policy")
+            said[name] = policy
+    return Columns(roles=Roles(text=tuple(text or ("text",)), user=user, id=identity), policies=said)
+
+
+def settings_of(said: Mapping[str, Any], columns: Any, **more: Any) -> Settings:
+    from sanitize.indexing import Settings
+
+    return Settings(
+        columns=columns,
+        seed=said["seed"],
+        key_file=said["key"],
+        workers=said["workers"],
+        memory_limit=said["memory_limit"],
+        rows_per_shard=said["rows_per_shard"],
+        max_doc_bytes=said["max_doc_bytes"],
+        max_quarantine=_share(said["max_quarantine"]),
+        strict=said["strict"],
+        progress=progress(),
+        **more,
+    )
+
+
+def _share(text: str) -> float:
+    from sanitize.errors import UsageError
+
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"--max-quarantine {text}: expected a share of the records, such as 10% or 0.1")
+    return share
+
+
+def one_of(option: str, word: str, known: tuple[str, ...]) -> str:
+    from sanitize.errors import UsageError, nearest
+
+    if word not in known:
+        raise UsageError(f"{option} {word}: {nearest(word, known)}")
+    return word
+
+
+def progress() -> Callable[[str, int, int], None]:
+    """A line on a terminal that is written over; elsewhere a line at the end of each stage."""
+    terminal = sys.stderr.isatty() and not os.environ.get("CI")
+
+    def show(stage: str, done: int, total: int) -> None:
+        if not total:
+            return
+        if terminal:
+            sys.stderr.write(f"\r\x1b[K{stage:<8} {done}/{total} tasks" + ("\r\x1b[K" if done == total else ""))
+            sys.stderr.flush()
+        elif done == total:
+            sys.stderr.write(f"{stage}: {total} {'task' if total == 1 else 'tasks'} done\n")
+
+    return show
+
+
+def private_folder(work: Path) -> None:
+    from sanitize.errors import UsageError
+
+    if not (work / "vault").is_dir():
+        raise UsageError(f"{work}: not the private folder of a run; expected the WORK of `sanitize run` or `find`, such as clean.private")
+
+
+def documents_of(work: Path) -> Any:
+    from sanitize.shards import Documents, read_json
+
+    index = read_json(work / "index.json")
+    sources = Documents.from_json(index["documents"]).sources if index else ()
+    if not all(source.is_there() for source in sources):
+        typer.echo(
+            "note: the input has moved or changed since it was indexed; `documents` is empty, all other tables are as they were", err=True
+        )
+        return ()
+    return sources

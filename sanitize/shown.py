@@ -1,0 +1,41 @@
+"""How results are shown: one line of JSON, or text for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import typer
+
+
+def show(value: Any, as_json: bool, human: Callable[[Any], str]) -> None:
+    if as_json:
+        print_json(value)
+    else:
+        typer.echo(human(value))
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+
+
+def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    cells = [
+        head,
+        *[tuple("" if value is None else f"{value:,}" if isinstance(value, int) else str(value) for value in row) for row in rows],
+    ]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    right = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(head))]
+    lines = [
+        "  ".join(text.rjust(width) if side else text.ljust(width) for text, width, side in zip(row, widths, right, strict=True)).rstrip()
+        for row in cells
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def by_kind(by_kind: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [
+        (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left"]) for kind, entry in by_kind.items()
+    ]
+    return table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))

@@ -1,0 +1,65 @@
+"""`sanitize explain`: what a run would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sanitize.options import (
+    AsJson,
+    Changes,
+    Drop,
+    IdColumn,
+    Inputs,
+    Keep,
+    PlanName,
+    Pseudonymize,
+    Sanitize,
+    TextColumn,
+    UserColumn,
+    columns_of,
+)
+from sanitize.shown import by_kind, show
+
+
+def command(
+    inputs: Inputs,
+    plan: PlanName = "rmft",
+    set_: Changes = None,
+    text_column: TextColumn = None,
+    user_column: UserColumn = None,
+    id_column: IdColumn = None,
+    sanitize: Sanitize = None,
+    keep: Keep = None,
+    pseudonymize: Pseudonymize = None,
+    drop: Drop = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a run would do: the columns, counts and masked pairs of a sample, an estimate. Writes nothing."""
+    from sanitize.explain import explain as go
+    from sanitize.indexing import Settings
+    from sanitize.plan import load_plan
+
+    columns = columns_of(
+        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
+    )
+    show(go(inputs, load_plan(plan, set_ or ()), Settings(columns=columns)), as_json, explained)
+
+
+def explained(told: Mapping[str, Any]) -> str:
+    from sanitize.corpus import shown
+
+    estimate, plan = told["estimate"], told["plan"]
+    documents = f"{told['documents']:,} documents" if told["documents"] is not None else "documents not counted yet"
+    lines = [f"plan      {plan['name']}: {plan['about']}"]
+    lines.append(
+        f"input     {told['files']:,} files, {told['bytes'] / 1e6:,.1f} MB, {documents}, {told['unreadable_files']:,} files cannot be read"
+    )
+    lines += [
+        f"columns   {shown(told['columns'])}",
+        f"estimate  {estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private",
+    ]
+    lines += ["", f"In the first {told['sampled']:,} documents:", "", by_kind(told["sample"]["by_kind"]), ""]
+    lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in told["pairs"]]
+    lines.append("\nValues are masked by shape. Nothing was written.")
+    return "\n".join(lines)

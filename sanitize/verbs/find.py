@@ -1,0 +1,71 @@
+"""`sanitize find`: the index only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sanitize.options import (
+    AsJson,
+    Drop,
+    IdColumn,
+    Inputs,
+    Keep,
+    KeyFile,
+    MaxDocBytes,
+    MaxQuarantine,
+    MemoryLimit,
+    Pseudonymize,
+    RowsPerShard,
+    Sanitize,
+    Seed,
+    Strict,
+    TextColumn,
+    UserColumn,
+    Workers,
+    columns_of,
+    settings_of,
+)
+from sanitize.shown import show, table
+
+
+def command(
+    inputs: Inputs,
+    work: Annotated[Path, typer.Option(metavar="DIR", help="the private folder to make the index in", show_default=False)],
+    text_column: TextColumn = None,
+    user_column: UserColumn = None,
+    id_column: IdColumn = None,
+    sanitize: Sanitize = None,
+    keep: Keep = None,
+    pseudonymize: Pseudonymize = None,
+    drop: Drop = None,
+    seed: Seed = None,
+    key: KeyFile = None,
+    workers: Workers = None,
+    memory_limit: MemoryLimit = "1GB",
+    rows_per_shard: RowsPerShard = 50_000,
+    max_quarantine: MaxQuarantine = "10%",
+    max_doc_bytes: MaxDocBytes = 32 << 20,
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build the index only; a later run with any plan and the same --work uses it."""
+    from sanitize.run import find as go
+
+    columns = columns_of(
+        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
+    )
+    show(go(inputs, work, settings_of(locals(), columns)), as_json, _found)
+
+
+def _found(found: Mapping[str, Any]) -> str:
+    lines = [f"note: {note}" for note in found["notes"]]
+    lines.append(
+        f"{found['documents_in']:,} documents, {found['quarantined']:,} in quarantine, {found['occurrences']:,} occurrences"
+        + ("" if found["changed"] else " (the index was there)")
+    )
+    lines += ["", table(("kind", "occurrences"), list(found["by_kind"].items())), "", f"next  sanitize top {found['work']}"]
+    return "\n".join(lines)

@@ -1,0 +1,41 @@
+"""`sanitize list`: the parts that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from sanitize.options import AsJson, one_of
+from sanitize.shown import show, table
+
+
+def command(
+    what: Annotated[str, typer.Argument(help="kinds, finders, droppers, editors, plans or engines")] = "kinds",
+    as_json: AsJson = False,
+) -> None:
+    """What there is: kinds, finders, droppers, editors, plans, engines."""
+    from sanitize import part, plan
+    from sanitize.engines.engine import engine_names
+    from sanitize.kinds.kind import kinds
+
+    def about(room: part.Room) -> dict[str, str]:
+        import importlib
+
+        return {name: (importlib.import_module(f"sanitize.{room}.{name}").__doc__ or "").partition("\n")[0] for name in part.names(room)}
+
+    rooms: dict[str, Callable[[], dict[str, str]]] = {
+        "kinds": lambda: {kind.name: kind.about for kind in kinds().values()},
+        "finders": lambda: about("find"),
+        "droppers": lambda: about("drop"),
+        "editors": lambda: about("edit"),
+        "plans": lambda: {name: plan.load_plan(name).about for name in plan.plan_names()},
+        "engines": lambda: dict.fromkeys(engine_names(), "spawned workers and DuckDB on this machine"),
+    }
+    found = rooms[one_of("list", what, tuple(rooms))]()
+    show(
+        [{"name": name, "about": text} for name, text in found.items()],
+        as_json,
+        lambda rows: table(("name", "about"), [tuple(row.values()) for row in rows]),
+    )

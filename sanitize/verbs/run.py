@@ -1,0 +1,112 @@
+"""`sanitize run`: one plan over one corpus, to a published folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sanitize.options import (
+    AsJson,
+    Changes,
+    Drop,
+    IdColumn,
+    Inputs,
+    Keep,
+    KeyFile,
+    MaxDocBytes,
+    MaxQuarantine,
+    MemoryLimit,
+    PlanName,
+    Pseudonymize,
+    RowsPerShard,
+    Sanitize,
+    Seed,
+    Strict,
+    TextColumn,
+    UserColumn,
+    Workers,
+    columns_of,
+    one_of,
+    settings_of,
+)
+from sanitize.shown import by_kind, show
+
+
+def command(
+    inputs: Inputs,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],
+    plan: PlanName = "rmft",
+    work: Annotated[Path | None, typer.Option(metavar="DIR", help="the private folder (default: OUT.private)", show_default=False)] = None,
+    set_: Changes = None,
+    text_column: TextColumn = None,
+    user_column: UserColumn = None,
+    id_column: IdColumn = None,
+    sanitize: Sanitize = None,
+    keep: Keep = None,
+    pseudonymize: Pseudonymize = None,
+    drop: Drop = None,
+    seed: Seed = None,
+    key: KeyFile = None,
+    workers: Workers = None,
+    memory_limit: MemoryLimit = "1GB",
+    rows_per_shard: RowsPerShard = 50_000,
+    max_quarantine: MaxQuarantine = "10%",
+    max_doc_bytes: MaxDocBytes = 32 << 20,
+    strict: Strict = False,
+    verify: Annotated[str, typer.Option(help="fast, or off (then not publishable)")] = "fast",
+    replace: Annotated[bool, typer.Option("--replace", help="swap an OUT of another plan for the new one, once that is whole")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Sanitize a corpus: index every occurrence, rewrite, verify, and publish OUT in one rename."""
+    from sanitize.plan import load_plan
+    from sanitize.run import run as go
+
+    chosen = load_plan(plan, set_ or ())
+    columns = columns_of(
+        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
+    )
+    settings = settings_of(locals(), columns, verify=one_of("--verify", verify, ("fast", "off")), replace=replace)
+    if dry_run:
+        from sanitize.explain import explain as describe
+        from sanitize.verbs.explain import explained
+
+        show(describe(inputs, chosen, settings), as_json, explained)
+        return
+    show(go(inputs, out, chosen, work, settings), as_json, _ran)
+
+
+def _ran(summary: Mapping[str, Any]) -> str:
+    from sanitize.corpus import shown
+
+    out, work, check = summary["out"], summary["work"], summary["verify"]
+    if not summary["changed"]:
+        return f"{out} is already what this plan makes of this input; nothing to do."
+    lines = [*(f"note: {note}" for note in summary["notes"])]
+    lines.append(
+        f"Done in {summary['seconds']} s: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
+        f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
+    )
+    lines += ["", by_kind(summary["by_kind"]), ""]
+    lines.append(f"columns   {shown(summary['columns'])}")
+    if summary["quarantine"]:
+        lines.append(f"set aside {', '.join(f'{times} {reason}' for reason, times in summary['quarantine'].items())}")
+    if check["mode"] == "off":
+        lines.append("verify    off: nothing was checked, not publishable")
+    else:
+        swept = f"; {check['swept']:,} that the finders had missed were swept" if check["swept"] else ""
+        lines.append(
+            f"verify    {summary['leaks']} of {check['values_checked']:,} values that had to go found in {len(check['forms'])} forms{swept}"
+        )
+    if summary["kept_originals"]:
+        lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan (the first of each value)")
+    if summary["key"] == "seed":
+        lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
+    if not summary["publishable"]:
+        lines.append("publish   not publishable (see the plan)")
+    lines += ["", f"shards    {out}/data", f"report    {out}/report.html", f"private   {work}   (raw values: do not share)"]
+    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {out}")
+    return "\n".join(lines)

@@ -1,0 +1,48 @@
+"""`sanitize status`: what lies in a private folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sanitize.options import AsJson, Work, private_folder
+from sanitize.shown import show
+
+
+def command(work: Work, as_json: AsJson = False) -> None:
+    """What lies in WORK: the index, and the runs made from it."""
+    from sanitize.lock import holder_of
+    from sanitize.shards import read_json
+
+    private_folder(work)
+    index = read_json(work / "index.json") or {}
+    runs = [
+        {
+            "plan_hash": folder.name,
+            "plan": (read_json(folder / "plan.json") or {}).get("name"),
+            "tasks_done": len(list(folder.glob("tasks/*.json"))),
+        }
+        for folder in sorted((work / "runs").glob("*"))
+    ]
+    found = {
+        "indexed": bool(index),
+        "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
+        "tasks": len(index.get("ranges", [])),
+        "key_id": index.get("key_id"),
+        "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
+        "runs": runs,
+        "held_by": holder_of(work),
+    }
+    show(found, as_json, _status)
+
+
+def _status(found: Mapping[str, Any]) -> str:
+    if not found["indexed"]:
+        return f"no index yet ({found['find_tasks_done']} tasks of find done)"
+    lines = [f"index     {found['documents']:,} documents, {found['tasks']} tasks, key {found['key_id']}"]
+    lines += [
+        f"run       {run['plan_hash']}  plan {run['plan']}, {run['tasks_done']} of {found['tasks']} tasks done" for run in found["runs"]
+    ]
+    if found["held_by"]:
+        lines.append(f"held by   process {found['held_by'].get('pid')} on {found['held_by'].get('host')}")
+    return "\n".join(lines)
