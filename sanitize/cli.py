@@ -10,9 +10,12 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from sanitize.errors import SanitizeError
 
 # in the order of --help; each is sanitize/verbs/NAME.py
 VERBS = ("run", "find", "explain", "top", "sql", "verify", "demo", "list", "status")
@@ -41,14 +44,19 @@ for verb in VERBS:
 
 
 def _stopped(number: int, _frame: object) -> None:
+    """The first signal stops in good order; a second one ends the process where it stands, which the next run can take as well."""
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_DFL)
     raise SystemExit(128 + number)
 
 
 def main() -> None:
-    """The console script: every error is one clear line and its exit code; a traceback is shown for our own bugs only, without values."""
-    from sanitize.errors import SanitizeError
+    """The console script: every error is one clear line and its exit code, without values."""
+    from sanitize.disk import code_of, failed
+    from sanitize.errors import SanitizeError, unforeseen
 
-    signal.signal(signal.SIGTERM, _stopped)
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, _stopped)
     # before Polars is imported, here and in the workers: one thread each, and allocators that keep what they have
     for name, value in (
         ("POLARS_MAX_THREADS", "1"),
@@ -58,22 +66,23 @@ def main() -> None:
         os.environ.setdefault(name, value)
     try:
         app()
+    except SystemExit as end:
+        if end.code in (130, 143):
+            typer.echo("stopped; the same command goes on from here", err=True)
+        raise
     except SanitizeError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from here", err=True)
-        sys.exit(130)
+        _told(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        # a bug of ours: where it happened, never what the data was
-        import traceback
+        code = code_of(error)
+        _told(unforeseen(error) if code is None else failed(Path.cwd(), code))
 
-        places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
-        typer.echo(f"bug: {type(error).__name__} at {' > '.join(places)}\nPlease report this line; it holds no data.", err=True)
-        sys.exit(1)
+
+def _told(error: SanitizeError) -> None:
+    typer.echo(f"error: {error}", err=True)
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

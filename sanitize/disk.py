@@ -51,7 +51,9 @@ def failed(where: Path, code: int) -> ResourceError:
     """The error for a write that failed below `where`."""
     what = "a write" if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS) else "reading or writing"
     there = next((one for one in (where, *where.parents) if one.exists()), Path("/"))
-    return ResourceError(
+    error = ResourceError(
         f"{where}: {what} failed ({errno.errorcode[code]}), {shutil.disk_usage(there).free >> 20:,} MB are free there. "
         "Make room, then run the same command again to go on"
     )
+    error.disk = True
+    return error

@@ -30,6 +30,7 @@ class Part(BaseModel):
     """The settings of one part of a plan. Frozen; its order in the plan is its precedence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    VERSION: ClassVar[int] = 1  # raise it when what comes out changes for the same settings, key and input: old work is then redone
     use: str
 
 

@@ -30,7 +30,7 @@ class Job:
     task: Any  # has `folder`, where the task writes its files
     record: Path
     fingerprint: str
-    outputs: Mapping[str, Path]  # file in the folder -> final path
+    outputs: Mapping[str, Path] | Path  # file in the folder -> final path; or where everything in the folder goes
 
 
 def perform(job: Job) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def perform(job: Job) -> dict[str, Any]:
             result = job.work(job.task)
             crash.at("task:written")
             hashes = {}
-            for name, final in job.outputs.items():
+            outputs = {path.name: job.outputs / path.name for path in folder.iterdir()} if isinstance(job.outputs, Path) else job.outputs
+            for name, final in sorted(outputs.items()):
                 made = folder / name
                 if made.suffix == ".parquet":
                     reopened(made)
@@ -62,7 +63,7 @@ def perform(job: Job) -> dict[str, Any]:
                 final.parent.mkdir(parents=True, exist_ok=True)
                 made.rename(final)
                 crash.at("task:renamed")
-            for parent in {final.parent for final in job.outputs.values()}:
+            for parent in {final.parent for final in outputs.values()}:
                 fsync(parent)
             crash.at("task:settled")
             job.record.parent.mkdir(parents=True, exist_ok=True)

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sanitize import apply, counts, queries, report, vault, verify
+from sanitize import apply, counts, crash, queries, report, vault, verify
 from sanitize.disk import disk_trouble
 from sanitize.errors import LeakFound, OutputBroken, UsageError
-from sanitize.indexing import Indexing, Settings
+from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, publish
+from sanitize.publish import Job, perform, publish
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
 
@@ -37,20 +36,21 @@ class Run:
 
     def __init__(self, index: Indexing, plan: Plan, out: Path) -> None:
         self.index, self.plan, self.out = index, plan, out
-        settings = index.settings
-        self.hash = plan.hash(
-            index.inputs_hash(), index.key.id, index.policies, settings.rows_per_shard, settings.max_doc_bytes, apply.VERSION
-        )
+        self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, verify.VERSION))
         self.folder = index.work / "runs" / self.hash
+        self.flagged = self.folder / "counts" / "flagged.parquet"
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
+        self.index.hold(self.out)
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / "plan.json", self.plan.resolved())
+        with disk_trouble(self.index.work):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(self.folder / "plan.json", self.plan.resolved())
+        crash.at("run:described")
         counted = self._count()
         applied = self.index.map("apply", [self._apply_job(counted, no) for no in range(len(self.index.ranges))])
         verified = self._verify(counted, applied)
@@ -71,17 +71,42 @@ class Run:
 
     def _count(self) -> tuple[Counts, ...]:
         """What the editors need counted, in their order."""
-        with self.index.stages.measure("count"), disk_trouble(self.index.work):
-            (self.folder / "counts").mkdir(exist_ok=True)
-            return counts.for_editors(
+        made = Aside(self.index.work / "spill" / "counts")
+
+        def work(task: Aside) -> dict[str, Any]:
+            found = counts.for_editors(
                 self.index.engine,
                 tuple(self.plan.editors),
                 occurrences=self.index.files("tables", "occurrences"),
                 counted=self.index.value_counts,
                 values=self.index.files("vault", "values"),
                 drops=[],
-                folder=self.folder / "counts",
+                folder=task.folder,
             )
+            return {"editors": [{name: str(path) for name, path in one.tables.items()} for one in found]}
+
+        with self.index.stages.measure("count"), disk_trouble(self.index.work):
+            told = perform(self._job("counts", work, made, self.folder / "counts"))
+        # what was made aside lies in its place now; the rest is of the index
+        return tuple(
+            Counts(
+                {
+                    name: self.folder / "counts" / Path(path).name if Path(path).parent == made.folder else Path(path)
+                    for name, path in one.items()
+                }
+            )
+            for one in told["editors"]
+        )
+
+    def _job(self, name: str, work: Callable[[Any], dict[str, Any]], task: Any, outputs: Mapping[str, Path] | Path, *more: object) -> Job:
+        """A task of this plan, with its record in the plan's folder."""
+        return Job(
+            work=work,
+            task=task,
+            record=self.folder / "tasks" / f"{name}.json",
+            fingerprint=self.index.record_of("plan", self.hash, *more),
+            outputs=outputs,
+        )
 
     def _verify(self, counted: tuple[Counts, ...], applied: list[dict[str, Any]]) -> dict[str, Any]:
         """Look at every shard; one with leftovers in its text is swept, made again (in `applied` too) and looked at again."""
@@ -90,7 +115,18 @@ class Run:
             return {"mode": mode, "values_checked": 0, "swept": 0}
         every = range(len(self.index.ranges))
         with self.index.stages.measure("verify"), disk_trouble(self.index.work):
-            checked = Flagged.write(self.index.files("vault", "values"), list(self.plan.edited), self.folder / "counts" / "flagged.parquet")
+            checked = perform(
+                self._job(
+                    "flagged",
+                    lambda task: {
+                        "values": Flagged.write(
+                            self.index.files("vault", "values"), list(self.plan.edited), task.folder / "flagged.parquet"
+                        )
+                    },
+                    Aside(self.index.work / "spill" / "flagged"),
+                    {"flagged.parquet": self.flagged},
+                )
+            )["values"]
         seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify.verify_task)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
@@ -101,6 +137,7 @@ class Run:
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
         self._judge(seen, second=set(again))
+        crash.at("run:judged")
         return {"mode": mode, "values_checked": checked, "swept": swept}
 
     def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path) -> Job:
@@ -123,16 +160,8 @@ class Run:
         )
         name = f"{no:05d}.parquet"
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
-        fingerprint = hashlib.blake2b(
-            json.dumps([self.index.fingerprint, self.hash, [sha256(path) for path in sweep]]).encode(), digest_size=16
-        ).hexdigest()
-        return Job(
-            work=apply.apply_task,
-            task=task,
-            record=self.folder / "tasks" / f"apply-{no:05d}.json",
-            fingerprint=fingerprint,
-            outputs={f"{file}.parquet": self.folder / place / name for file, place in places.items()},
-        )
+        outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
+        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, [sha256(path) for path in sweep])
 
     def _verify_task(self, no: int, second: bool = False) -> verify.VerifyTask:
         name = f"{no:05d}.parquet"
@@ -143,7 +172,7 @@ class Run:
             first=low,
             last=high,
             shard=self.folder / "stage" / name,
-            flagged=self.folder / "counts" / "flagged.parquet",
+            flagged=self.flagged,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,
@@ -190,18 +219,21 @@ class Run:
             shown = report.ReportTables.of(
                 database, samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", 12)
             )
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        publish(
-            self.out,
-            shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
-            pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
-            manifest=manifest,
-            still=lambda: self._unchanged(),
-            mark=hashlib.blake2b(os.fsencode(self.index.work.resolve()), digest_size=4).hexdigest(),
-            leaks_in=lambda texts: (
-                verify.scan(self.folder / "counts" / "flagged.parquet", texts) if self.index.settings.verify != "off" else []
-            ),
-        )
+        with vault.umask(self.index.umask):  # what is published is as open as the user's other files
+            publish(
+                self.out,
+                shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
+                pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
+                manifest=manifest,
+                still=self._still,
+                mark=hashlib.blake2b(os.fsencode(self.index.work.resolve()), digest_size=4).hexdigest(),
+                leaks_in=lambda texts: verify.scan(self.flagged, texts) if self.index.settings.verify != "off" else [],
+            )
+
+    def _still(self) -> None:
+        """Just before OUT is swapped: the input is what it was, and OUT may be replaced."""
+        self.index.at_rest()
+        self._unchanged()
 
     def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
         """What this command took, and where its results lie."""

@@ -30,6 +30,7 @@ from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
 I64 = npt.NDArray[np.int64]
+VERSION = 1  # raise it when what is swept or what is a leak changes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ def command(work: Work, as_json: AsJson = False) -> None:
         {
             "plan_hash": folder.name,
             "plan": (read_json(folder / "plan.json") or {}).get("name"),
-            "tasks_done": len(list(folder.glob("tasks/*.json"))),
+            "tasks_done": len(list(folder.glob("tasks/apply-*.json"))),
         }
         for folder in sorted((work / "runs").glob("*"))
     ]
