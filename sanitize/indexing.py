@@ -37,13 +37,13 @@ from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
-from sanitize.publish import Job, perform
+from sanitize.publish import Job, mend, perform
 from sanitize.read import Survey, survey
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
 
 Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
 # bytes that a run takes in WORK and OUT for each byte of an input, measured on mail, logs and prose; packed ones unfold on the way
-_TAKES, _TAKES_PACKED = 1.5, 3.0
+_TAKES, _TAKES_PACKED = 1.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,7 @@ class Indexing:
             with vault.umask(self.umask):
                 out.parent.mkdir(parents=True, exist_ok=True)
             self._stack.enter_context(out_locked(out))
+            mend(out)
 
     def find(self) -> dict[str, Any]:
         """Make the index, or use the one that is there; returns its counts."""
@@ -333,6 +334,7 @@ class Indexing:
                     record=self.work / "tasks" / "read" / f"{unit.no:05d}.json",
                     fingerprint=fingerprint,
                     outputs=outputs,
+                    checked_next=frozenset({"documents.parquet"}),
                 )
             )
         return {unit.no: result for unit, result in zip(units, self.map("read", jobs), strict=True)}

@@ -31,6 +31,7 @@ class Job:
     record: Path
     fingerprint: str
     outputs: Mapping[str, Path] | Path  # file in the folder -> final path; or where everything in the folder goes
+    checked_next: frozenset[str] = frozenset()  # outputs whose pages the next room checks, as it reads all of them before they count
 
 
 def perform(job: Job) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def perform(job: Job) -> dict[str, Any]:
             for name, final in sorted(outputs.items()):
                 made = folder / name
                 if made.suffix == ".parquet":
-                    reopened(made)
+                    reopened(made, pages=name not in job.checked_next)
                 crash.at("task:checked")
                 hashes[str(final)] = sha256(made)
                 fsync(made)
@@ -93,14 +94,13 @@ def publish(
     manifest: Mapping[str, Any],
     leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
     still: Callable[[], object] = lambda: None,
-    mark: str = "new",
 ) -> None:
     """Build OUT beside itself and swap it in: shards (source, sha256), then pages and manifest once `leaks_in` finds nothing in them.
 
-    The name beside OUT is ours and holds `mark`, so that two runs do not meet in it; `still` is asked just before the swap whether OUT
-    may be replaced, and raises if not.
+    The name OUT is held by its lock (lock.py), so nobody else builds there; `still` is asked just before the swap whether OUT may be
+    replaced, and raises if not.
     """
-    folder = out.with_name(f".{out.name}.sanitize-{mark}")
+    folder, _ = _beside(out)
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with disk_trouble(out.parent):
@@ -109,6 +109,21 @@ def publish(
             swap(folder, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def mend(out: Path) -> None:
+    """Take away what a stopped run left beside OUT, whose lock is held; an OUT that had only stepped aside comes back."""
+    new, old = _beside(out)
+    if old.exists() and not out.exists():
+        old.rename(out)
+        fsync(out.parent)
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _beside(out: Path) -> tuple[Path, Path]:
+    """The names that are ours beside OUT: where the new one is built, and where an old one steps aside."""
+    return out.with_name(f".{out.name}.sanitize-new"), out.with_name(f".{out.name}.sanitize-old")
 
 
 def _build(
@@ -154,7 +169,7 @@ def shard_name(number: int, count: int) -> str:
 
 def swap(new: Path, out: Path) -> None:
     """Give the folder `new` the name `out` in one rename; what was there goes away afterwards."""
-    old = out.with_name(f".{out.name}.sanitize-old")
+    _, old = _beside(out)
     if not out.exists():
         new.rename(out)
     elif _exchange(new, out):

@@ -9,7 +9,6 @@ wrote is used again as long as everything it depends on is the same: another pla
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -98,7 +97,15 @@ class Run:
             for one in told["editors"]
         )
 
-    def _job(self, name: str, work: Callable[[Any], dict[str, Any]], task: Any, outputs: Mapping[str, Path] | Path, *more: object) -> Job:
+    def _job(
+        self,
+        name: str,
+        work: Callable[[Any], dict[str, Any]],
+        task: Any,
+        outputs: Mapping[str, Path] | Path,
+        *more: object,
+        checked_next: frozenset[str] = frozenset(),
+    ) -> Job:
         """A task of this plan, with its record in the plan's folder."""
         return Job(
             work=work,
@@ -106,6 +113,7 @@ class Run:
             record=self.folder / "tasks" / f"{name}.json",
             fingerprint=self.index.record_of("plan", self.hash, *more),
             outputs=outputs,
+            checked_next=checked_next,
         )
 
     def _verify(self, counted: tuple[Counts, ...], applied: list[dict[str, Any]]) -> dict[str, Any]:
@@ -161,7 +169,8 @@ class Run:
         name = f"{no:05d}.parquet"
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
-        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, [sha256(path) for path in sweep])
+        checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
+        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, [sha256(path) for path in sweep], checked_next=checked)
 
     def _verify_task(self, no: int, second: bool = False) -> verify.VerifyTask:
         name = f"{no:05d}.parquet"
@@ -226,7 +235,6 @@ class Run:
                 pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
                 manifest=manifest,
                 still=self._still,
-                mark=hashlib.blake2b(os.fsencode(self.index.work.resolve()), digest_size=4).hexdigest(),
                 leaks_in=lambda texts: verify.scan(self.flagged, texts) if self.index.settings.verify != "off" else [],
             )
 
