@@ -10,12 +10,9 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from sanitize.errors import SanitizeError
 
 # in the order of --help; each is sanitize/verbs/NAME.py
 VERBS = ("run", "find", "explain", "top", "sql", "verify", "demo", "list", "status")
@@ -43,8 +40,12 @@ for verb in VERBS:
     app.command(verb)(importlib.import_module(f"sanitize.verbs.{verb}").command)
 
 
+_heard: list[int] = []  # the signal that stops this command
+
+
 def _stopped(number: int, _frame: object) -> None:
     """The first signal stops in good order; a second one ends the process where it stands, which the next run can take as well."""
+    _heard.append(number)
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_DFL)
     raise SystemExit(128 + number)
@@ -52,11 +53,6 @@ def _stopped(number: int, _frame: object) -> None:
 
 def main() -> None:
     """The console script: every error is one clear line and its exit code, without values."""
-    from sanitize.disk import code_of, failed
-    from sanitize.errors import SanitizeError, unforeseen
-
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, _stopped)
     # before Polars is imported, here and in the workers: one thread each, and allocators that keep what they have
     for name, value in (
         ("POLARS_MAX_THREADS", "1"),
@@ -64,25 +60,35 @@ def main() -> None:
         ("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:2000"),
     ):
         os.environ.setdefault(name, value)
+    _heard.clear()
+    before = {one: signal.signal(one, _stopped) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         app()
-    except SystemExit as end:
-        if end.code in (130, 143):
-            typer.echo("stopped; the same command goes on from here", err=True)
-        raise
-    except SanitizeError as error:
-        _told(error)
-    except BrokenPipeError:
+    except BaseException as error:
+        sys.exit(_code_of(error))
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _code_of(error: BaseException) -> int | str | None:
+    """The exit code of what ended the command, once it is told."""
+    from sanitize.disk import code_of, failed
+    from sanitize.errors import SanitizeError, unforeseen
+
+    if _heard:  # whatever the signal became on its way through other people's code
+        typer.echo("stopped; the same command goes on from here", err=True)
+        return 128 + _heard[0]
+    if isinstance(error, SystemExit):
+        return error.code
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except Exception as error:
-        code = code_of(error)
-        _told(unforeseen(error) if code is None else failed(Path.cwd(), code))
-
-
-def _told(error: SanitizeError) -> None:
+        return 0
+    if not isinstance(error, SanitizeError):
+        number = code_of(error)
+        error = unforeseen(error) if number is None else failed(Path.cwd(), number)
     typer.echo(f"error: {error}", err=True)
-    sys.exit(error.exit_code)
+    return error.exit_code
 
 
 if __name__ == "__main__":

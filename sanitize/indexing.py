@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from sanitize import corpus, counts, crash, index, queries, tables, vault
 from sanitize.cells import Leaf
 from sanitize.corpus import Columns, Staging, documents_of, leaf_named, policies_for, stage_task
-from sanitize.disk import disk_trouble
+from sanitize.disk import code_of, disk_trouble, failed
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
 from sanitize.keyed import Key
@@ -116,6 +116,8 @@ class Indexing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.__exit__(kind, error, trace)
+        if isinstance(error, Exception) and (code := code_of(error)) is not None:
+            error = failed(self.work, code)  # outside of any task
         if isinstance(error, ResourceError) and error.disk and hasattr(self, "survey"):
             raise error.needing(self._needed()) from None
         if isinstance(error, Exception) and not isinstance(error, SanitizeError):

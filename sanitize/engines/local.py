@@ -115,6 +115,8 @@ class Local:
         except duckdb.OutOfMemoryException:
             raise ResourceError(f"DuckDB needs more than {self.memory_limit}; give --memory-limit more") from None
         except (duckdb.Error, RuntimeError) as error:
+            if type(error) is RuntimeError and "interrupted" in str(error):
+                raise KeyboardInterrupt from None  # a signal came in the middle of a query, and this is all that DuckDB makes of it
             # its messages may quote values: only the kind of error is told, or that the disk failed
             if (code := code_of(error)) is not None:
                 raise failed(self.spill.parent, code) from None

@@ -1,0 +1,199 @@
+"""Ctrl-C and SIGTERM, at any stage, to the group or to the command alone: an end in good order, nobody left behind, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sanitize.engines.local import Local
+from sanitize.lock import holder_of, locked, out_locked
+
+# a stage has begun when this lies in the folder
+STAGES = {
+    "begin": "out.private/run.lock",
+    "read": "out.private/spill/read-*",
+    "find": "out.private/tasks/find/00003.json",
+    "apply": "out.private/runs/*/tasks/apply-00003.json",
+    "verify": "out.private/runs/*/sweep/00002.parquet",
+}
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def stopped(house: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> bool:
+    """A run that is sent a signal in a stage, and what must hold then; False where it had ended before."""
+    process: subprocess.Popen[str] = house.start(workers=workers)
+    until = time.monotonic() + 100
+    while not list(house.here.glob(STAGES[stage])) and process.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    if group:
+        os.killpg(process.pid, number)
+    else:
+        os.kill(process.pid, number)
+    said = house.ended(process)
+    if said.code == 0:
+        assert house.state() == "new"
+        return False
+    assert said.code == CODES[number], said
+    assert "stopped; the same command goes on from here" in said.err and "error: " not in said.err
+    assert house.state() == "absent"
+    house.clean()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("stage", "number", "group", "workers"),
+    [
+        ("find", signal.SIGINT, True, 2),
+        ("find", signal.SIGTERM, False, 2),
+        ("apply", signal.SIGTERM, True, 2),
+        ("apply", signal.SIGINT, False, 1),
+    ],
+)
+def test_a_signal_stops_in_good_order(large: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
+    assert stopped(large, stage, number, group, workers)
+    if stage == "find":
+        held = len(list(large.work.glob("tasks/find/*.json")))
+        assert held >= 3
+        large.again()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("group", [True, False])
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_signal_in_every_stage(large: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
+    stopped(large, stage, number, group, workers)
+    large.again()
+
+
+def test_a_query_is_stopped(tmp_path: Path) -> None:
+    """What DuckDB does can take minutes: a signal is heard all the same."""
+    script = (
+        "import sys; from pathlib import Path; from sanitize import cli; from sanitize.engines.local import Local\n"
+        "sys.argv = ['sanitize', '--version']\n"
+        "def app():\n"
+        "    print('begun', flush=True)\n"
+        "    query = 'SELECT sum(hash(a.range, b.range)) FROM range(1000000) a, range(1000000) b'\n"
+        "    Local(workers=1, spill=Path('spill')).scalar(query, {})\n"
+        "cli.app = app; cli.main()"
+    )
+    root = Path(__file__).resolve().parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped" in err and "Traceback" not in err, err
+
+
+# ---- two at once ----
+
+
+def test_a_held_work_and_a_held_out_are_left_alone(house: Any) -> None:
+    house.put_old()
+    house.work.mkdir()
+    for name, hold in (("out.private", locked(house.work)), ("out", out_locked(house.out))):
+        with hold:
+            said = house.command()
+        assert said.code == 6 and f"{name}: process {os.getpid()} on {os.uname().nodename} has been at work here for " in said.err
+        assert " s; wait for it, or stop it" in said.err and said.err.count("error: ") == 1
+        assert house.state() == "old"
+    house.again()
+
+
+def test_the_lock_of_a_process_that_died_is_nobodys(house: Any) -> None:
+    assert house.command(SANITIZE_CRASH_AT="find:described").code == 137
+    assert (house.work / "run.lock").stat().st_size and (house.here / ".out.sanitize-lock").exists()
+    assert holder_of(house.work) is None
+    house.again()
+    assert not (house.here / ".out.sanitize-lock").exists() and not (house.work / "run.lock").stat().st_size
+
+
+def test_two_runs_at_once(house: Any) -> None:
+    """One publishes; the other stops, or comes so late that there is nothing to do."""
+    both = [house.start("--json") for _ in range(2)]
+    said = [house.ended(one) for one in both]
+    codes = sorted(one.code for one in said)
+    assert codes in ([0, 6], [0, 0]), said
+    assert sum('"changed": true' in one.out for one in said) == 1
+    assert house.state() == "new"
+    house.clean()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("own_work", [False, True])
+def test_twenty_times_two_runs_at_once(house: Any, own_work: bool) -> None:
+    draw, refused = random.Random(7), 0
+    for number in range(20):
+        shutil.rmtree(house.work, ignore_errors=True)
+        shutil.rmtree(house.out, ignore_errors=True)
+        more = [["--work", str(house.here / "out.private")], ["--work", str(house.here / ("other" if own_work else "out.private"))]]
+        both = []
+        for words in more:
+            both.append(house.start("--json", *words))
+            time.sleep(draw.uniform(0, 0.4) if number % 2 else 0)
+        said = [house.ended(one) for one in both]
+        assert {one.code for one in said} <= {0, 6} and sum('"changed": true' in one.out for one in said) == 1, said
+        refused += sum(one.code == 6 for one in said)
+        assert house.state() == "new"
+        shutil.rmtree(house.here / "other", ignore_errors=True)
+    assert refused
+
+
+def test_a_lock_is_given_on_when_its_file_goes_away(tmp_path: Path) -> None:
+    """OUT's lock is a file that the holder takes away: who opened it just before must not hold a file that has no name."""
+    out, turns, inside, most = tmp_path / "out", [0], [0], [0]
+
+    def take() -> None:
+        for _ in range(200):
+            try:
+                with out_locked(out):
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                    turns[0] += 1
+                    inside[0] -= 1
+            except Exception as error:
+                assert type(error).__name__ == "Locked"
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert most[0] == 1 and turns[0] > 20 and not list(tmp_path.iterdir())
+
+
+# ---- the engine ----
+
+
+def test_workers_at_work_are_ended(tmp_path: Path) -> None:
+    engine = Local(workers=2, spill=tmp_path)
+    tasks = engine.map_shards(time.sleep, [0.0, 600.0, 600.0])
+    next(tasks)
+    assert engine._pool is not None
+    workers = [process.pid for process in engine._pool._processes.values()]
+    began = time.monotonic()
+    engine.close()
+    assert len(workers) == 2 and time.monotonic() - began < 20
+    assert [pid for pid in workers if Path(f"/proc/{pid}").exists()] == []
