@@ -26,8 +26,8 @@ papers: .venv/.dev  ## rerun the papers' main comparisons, one script each
 bench: .venv/.dev  ## measure the main job against a plain copy; writes benchmarks/results/main_job.{json,md} (options: ARGS="--mb 20 --repeat 1")
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
 
-soak: .venv/.dev  ## the tests that take minutes: kill and resume, large corpora
-	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 1800; code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
+soak: .venv/.dev  ## the tests that take an hour: kills at random (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
+	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 wheel: .venv/.dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

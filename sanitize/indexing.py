@@ -116,12 +116,15 @@ class Indexing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.__exit__(kind, error, trace)
+        told: BaseException | None = error
         if isinstance(error, Exception) and (code := code_of(error)) is not None:
-            error = failed(self.work, code)  # outside of any task
-        if isinstance(error, ResourceError) and error.disk and hasattr(self, "survey"):
-            raise error.needing(self._needed()) from None
-        if isinstance(error, Exception) and not isinstance(error, SanitizeError):
-            raise unforeseen(error) from None
+            told = failed(self.work, code)  # outside of any task
+        if isinstance(told, ResourceError) and told.disk and hasattr(self, "survey"):
+            told = told.needing(self._needed())
+        elif isinstance(told, Exception) and not isinstance(told, SanitizeError):
+            told = unforeseen(told)
+        if told is not None and told is not error:
+            raise told from None
 
     def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
         """Take WORK away again where nothing was done yet that a second try could use; its lock is still held."""
@@ -212,11 +215,13 @@ class Indexing:
         )
 
     def record_of(self, room: str, *more: object) -> str:
-        """The fingerprint of a room's records: that of the index, what `more` the room depends on, and the libraries at work in it."""
+        """The fingerprint of a room's records: what the room depends on, and the libraries at work in it."""
         there = versions()
-        if room in ("read", "find"):  # what is found follows from these two; the others decide only how it is written
+        if room in ("read", "find"):  # what is read and found follows from these two; the others decide only how it is written
             there = {name: there[name] for name in ("corpus-sanitize", "phonenumbers") if name in there}
-        return hashed(self.fingerprint, room, there, *more)
+        if room == "read":
+            return hashed(room, there, self.inputs_hash(), corpus.VERSION, self.settings.max_doc_bytes, *more)
+        return hashed(room, there, self.fingerprint, *more)
 
     def _renew(self) -> dict[str, Any]:
         """What WORK says of its index, if it is the one we need; one of another key or setting goes, and the user is told.
@@ -229,12 +234,12 @@ class Indexing:
         same_input = before.get("inputs") == self.inputs_hash()
         if not same_input and not self.settings.replace:
             raise UsageError(
-                f"{self.work}: holds the index of another input ({self._difference(before)}); nothing was touched. "
+                f"{self.work}: holds the index of another input ({self.difference(before.get('files') or [])}); nothing was touched. "
                 "Put the input back as it was to go on with that index; or use --replace to make the index, and what was made of it, anew; "
                 "or take another --work to keep both"
             )
         why = (
-            f"another input ({self._difference(before)})"
+            f"another input ({self.difference(before.get('files') or [])})"
             if not same_input
             else "another key"
             if before.get("key_id") != self.key.id
@@ -246,10 +251,14 @@ class Indexing:
             shutil.rmtree(self.work / name, ignore_errors=True)
         return {}
 
-    def _difference(self, before: Mapping[str, Any]) -> str:
-        """What is another input, in numbers; a file's name may be a person's."""
-        was: list[list[Any]] = before.get("files") or []
-        now = [[size, known] for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
+    @property
+    def input_files(self) -> list[list[Any]]:
+        """Size and sha256 of every input file, in corpus order."""
+        return [[size, known] for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
+
+    def difference(self, was: list[list[Any]]) -> str:
+        """How the input differs from another one (its `input_files`), in numbers; a file's name may be a person's."""
+        now = self.input_files
         if not was:
             return "it does not say of which"
         common, gone, new = (Counter(known for _, known in files) for files in (was, was, now))
@@ -274,7 +283,7 @@ class Indexing:
                 "complete": complete,
                 "key_id": self.key.id,
                 "inputs": self.inputs_hash(),
-                "files": [[size, known] for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)],
+                "files": self.input_files,
                 "documents": self.documents.to_json(),
                 "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
@@ -388,7 +397,7 @@ class Indexing:
                 work=work,
                 task=Aside(self.work / "spill" / "aside"),
                 record=self.work / "tasks" / "read" / "aside.json",
-                fingerprint=self.record_of("read", rows),
+                fingerprint=self.record_of("read", tables.VERSION, rows),
                 outputs={"quarantine.parquet": self.work / "quarantine" / "read" / "00000.parquet"},
             )
         )

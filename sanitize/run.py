@@ -215,7 +215,7 @@ class Run:
                 )
 
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
-        files = [(size, known) for (_, size), known in zip(self.index.survey.files, self.index.input_hashes, strict=True)]
+        files = [(size, known) for size, known in self.index.input_files]
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
         told = {
             **manifest["summary"],
@@ -285,10 +285,19 @@ class Run:
                     raise
         if not self.index.settings.replace:
             raise UsageError(
-                f"{self.out}: was made by another plan, key or input; "
+                f"{self.out}: was made {self._otherwise(corpus.manifest)}; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False
+
+    def _otherwise(self, manifest: Mapping[str, Any]) -> str:
+        """How OUT came about, where that was not as this run would do it."""
+        was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
+        if was != self.index.input_files:
+            return f"of another input ({self.index.difference(was)})"
+        if manifest.get("plan") != self.plan.resolved():
+            return "by another plan"
+        return "with another key, other settings or another version"
 
 
 def run(

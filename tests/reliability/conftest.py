@@ -92,10 +92,9 @@ class House:
     """A folder with a corpus, and the two versions of OUT that runs over it make: `old` by the plan redact, `new` by rmft."""
 
     here: Path
-    old: Path
+    inputs: list[Path]
     wanted: dict[str, str]  # version -> its tree hash
-    documents: int = DOCUMENTS
-    inputs: list[Path] = field(default_factory=list)
+    old: Path | None = None
     told: list[object] = field(default_factory=lambda: ["--seed", SEED, "--rows-per-shard", PER_SHARD, "--replace"])
 
     @property
@@ -146,6 +145,7 @@ class House:
 
     def put_old(self) -> None:
         """An earlier version under OUT, made elsewhere by another plan."""
+        assert self.old is not None
         shutil.copytree(self.old, self.out)
 
     def state(self) -> str:
@@ -228,32 +228,32 @@ def of_session(leader: int) -> list[int]:
     return found
 
 
-@pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[Path, dict[str, str]]]:
-    """Undisturbed runs over a corpus of so many documents: the folder of the old version, and both hashes. Made once for each size."""
-    made: dict[int, tuple[Path, dict[str, str]]] = {}
+Build = Callable[[int, str], Path]
 
-    def one(documents: int) -> tuple[Path, dict[str, str]]:
-        if documents not in made:
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """The OUT of an undisturbed run over so many documents with a plan; made once for each."""
+    made: dict[tuple[int, str], Path] = {}
+
+    def one(documents: int, plan: str) -> Path:
+        if (documents, plan) not in made:
             folder = tmp_path_factory.mktemp("undisturbed")
-            inputs = corpus(folder, documents)
             told = Settings(seed=SEED, workers=1, rows_per_shard=PER_SHARD)
-            for name, plan in (("old", "redact"), ("new", "rmft")):
-                run(inputs, folder / name, load_plan(plan), folder / "work", told)
-            made[documents] = folder / "old", {name: tree(folder / name) for name in ("old", "new")}
-        return made[documents]
+            run(corpus(folder, documents), folder / "out", load_plan(plan), folder / "work", told)
+            made[documents, plan] = folder / "out"
+        return made[documents, plan]
 
     return one
 
 
 @pytest.fixture()
-def house(tmp_path: Path, build: Callable[[int], tuple[Path, dict[str, str]]]) -> House:
-    old, wanted = build(DOCUMENTS)
-    return House(here=tmp_path, old=old, wanted=wanted, inputs=corpus(tmp_path, DOCUMENTS))
+def house(tmp_path: Path, build: Build) -> House:
+    old = build(DOCUMENTS, "redact")
+    return House(tmp_path, corpus(tmp_path, DOCUMENTS), {"old": tree(old), "new": tree(build(DOCUMENTS, "rmft"))}, old)
 
 
 @pytest.fixture()
-def large(tmp_path: Path, build: Callable[[int], tuple[Path, dict[str, str]]]) -> House:
-    """The same with 1,200 documents in 48 tasks: long enough to be stopped in the middle of each stage."""
-    old, wanted = build(1_200)
-    return House(here=tmp_path, old=old, wanted=wanted, documents=1_200, inputs=corpus(tmp_path, 1_200))
+def large(tmp_path: Path, build: Build) -> House:
+    """The same with 600 documents in 24 tasks: long enough to be stopped in the middle of each stage."""
+    return House(tmp_path, corpus(tmp_path, 600), {"new": tree(build(600, "rmft"))})

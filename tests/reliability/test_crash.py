@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import ast
-import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sanitize import crash, publish
+from sanitize.indexing import Settings
+from sanitize.lock import holder_of
+from sanitize.run import run
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# the time at which a run comes by that is worth a crash: in the middle of several where there are several
-TIMES = {
-    "task:begun": 4,
-    "task:written": 3,
-    "task:checked": 14,
-    "task:synced": 7,
-    "task:renamed": 12,
-    "task:settled": 5,
-    "task:recorded": 6,
-    "json:aside": 4,
-    "publish:linked": 2,
-}
+# Crashes one after the other, each in the resume of the one before: none takes the work of those before for more than it is. A point
+# that a run comes by several times is told with the time; as tasks get done, a resume comes by less often.
+INTO_NOTHING = (
+    "work:made:1",
+    "json:aside:1",
+    "task:begun:1",
+    "task:written:1",
+    "task:checked:1",
+    "task:synced:2",
+    "task:renamed:2",
+    "task:settled:1",
+    "task:recorded:2",
+    "find:described:1",
+    "task:renamed:10",
+    "json:aside:2",
+    "find:done:1",
+)
+OVER_AN_OLD_ONE = (
+    "run:described:1",
+    "task:synced:9",
+    "run:judged:1",
+    "publish:linked:2",
+    "publish:paged:1",
+    "publish:built:1",
+    "swap:done:1",
+)
 ELSEWHERE = {"key:written", "swap:aside"}  # these have tests of their own: they want a key of the vault, or a system that cannot exchange
 
 
@@ -36,7 +53,7 @@ def test_every_point_is_passed_at_one_place() -> None:
                 assert isinstance(node.args[0], ast.Constant), path
                 found.append(node.args[0].value)
     assert sorted(found) == sorted(crash.POINTS)
-    assert set(TIMES) | ELSEWHERE <= set(crash.POINTS)
+    assert {told.rpartition(":")[0] for told in INTO_NOTHING + OVER_AN_OLD_ONE} | ELSEWHERE == set(crash.POINTS)
 
 
 def test_an_unknown_point_is_refused() -> None:
@@ -47,42 +64,30 @@ def test_an_unknown_point_is_refused() -> None:
         crash._told("task:unheard")
 
 
-def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
-    """One crash, one resume; False where the run did not come by the point so often."""
-    if first == "old":
+@pytest.mark.parametrize("points", [INTO_NOTHING, OVER_AN_OLD_ONE], ids=["into nothing", "over an old one"])
+def test_crashes_one_after_another(house: Any, points: tuple[str, ...]) -> None:
+    first = "absent"
+    if points is OVER_AN_OLD_ONE:
+        first = "old"
         house.put_old()
     with house.watched():
-        said = house.command(SANITIZE_CRASH_AT=f"{point}:{times}")
-        if said.code == 0:
-            assert house.state() == "new"
-            return False
-        assert (said.code, said.out) == (137, "")
-        assert house.state() == ("new" if point == "swap:done" else first)
-        house.silent()
+        for told in points:
+            said = house.command(SANITIZE_CRASH_AT=told)
+            assert (said.code, said.out) == (137, ""), told
+            assert house.state() == ("new" if told == "swap:done:1" else first), told
+            # what a run that was killed leaves is a file, never a lock
+            assert (house.work / "run.lock").stat().st_size and (told == "work:made:1" or (house.here / ".out.sanitize-lock").exists())
+            assert holder_of(house.work) is None
+            house.silent()
         house.again()
-    return True
-
-
-@pytest.mark.parametrize("point", [point for point in crash.POINTS if point not in ELSEWHERE])
-def test_a_crash_leaves_nothing_half(house: Any, point: str) -> None:
-    first = "old" if point.partition(":")[0] in ("publish", "swap", "run") else "absent"
-    assert crashed_and_resumed(house, point, TIMES.get(point, 1), first)
-
-
-def test_crashes_one_after_another(house: Any) -> None:
-    """Each resume crashes further on; none of them takes the work of those before for more than it is."""
-    for told in ("task:renamed:2", "task:recorded:2", "json:aside:2", "task:settled:3", "publish:linked:2"):
-        assert house.command(SANITIZE_CRASH_AT=told).code == 137, told
-        assert house.state() == "absent"
-    house.again()
+    assert not (house.work / "run.lock").stat().st_size
 
 
 def test_a_crash_before_the_key_has_its_name(house: Any) -> None:
     house.told = ["--rows-per-shard", 25]
     assert house.command(SANITIZE_CRASH_AT="key:written").code == 137
     assert not (house.work / "vault" / "key" / "key").exists()
-    said = house.command()
-    assert said.code == 0, said.err
+    run(house.inputs, house.out, settings=Settings(workers=1, rows_per_shard=25))
     key = house.work / "vault" / "key" / "key"
     assert len(key.read_text()) == 65 and key.stat().st_mode & 0o777 == 0o600
     house.clean()
@@ -118,6 +123,22 @@ def test_a_worker_that_dies_is_one_clear_error(house: Any) -> None:
     house.again()
 
 
+def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
+    """One crash, one resume; False where the run did not come by the point so often."""
+    if first == "old":
+        house.put_old()
+    with house.watched():
+        said = house.command(SANITIZE_CRASH_AT=f"{point}:{times}")
+        if said.code == 0:
+            assert house.state() == "new"
+            return False
+        assert (said.code, said.out) == (137, "")
+        assert house.state() == ("new" if point == "swap:done" else first)
+        house.silent()
+        house.again()
+    return True
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("point", [point for point in crash.POINTS if point not in ELSEWHERE])
@@ -127,7 +148,8 @@ def test_a_crash_each_time(house: Any, point: str) -> None:
     while True:
         times += 1
         for first in ("absent", "old"):
-            os.system(f"rm -rf '{house.out}' '{house.work}' {house.here}/.out.*")
+            shutil.rmtree(house.work, ignore_errors=True)
+            shutil.rmtree(house.out, ignore_errors=True)
             if not crashed_and_resumed(house, point, times, first):
                 assert times > 1
                 return

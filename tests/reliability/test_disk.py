@@ -105,23 +105,14 @@ def test_files_are_on_the_disk_before_they_have_a_name(house: Any, calls: Calls)
     house.clean()
 
 
-# which of the calls fails, as a share of all: spread over a run, each with another error, some of them from there on
-SHARES = [(0.0, FULL, True), (0.11, FULL, False), (0.3, BROKEN, False), (0.47, FULL, True), (0.62, TOO_LARGE, False), (0.9, BROKEN, True)]
-
-
-@pytest.fixture(scope="session")
-def total() -> list[int]:
-    return []
+# some of the thousand calls of a run, each with another error, some of them failing from there on
+SOME = [(1, FULL, True), (110, FULL, False), (290, BROKEN, False), (560, TOO_LARGE, False), (840, FULL, True)]
 
 
 @NO_SHIM
-@pytest.mark.parametrize(("share", "code", "stays"), SHARES)
-def test_a_call_that_fails(house: Any, calls: Calls, total: list[int], share: float, code: int, stays: bool) -> None:
-    if not total:
-        house.put_old()
-        total.append(len(calls(house, [])))
-        shutil.rmtree(house.work)
-    assert failing(house, calls, 1 + int(share * total[0]), code, stays)
+@pytest.mark.parametrize(("number", "code", "stays"), SOME)
+def test_a_call_that_fails(house: Any, calls: Calls, number: int, code: int, stays: bool) -> None:
+    assert failing(house, calls, number, code, stays)
 
 
 @NO_SHIM
@@ -137,7 +128,7 @@ def test_every_call_that_fails(house: Any, calls: Calls, code: int, stays: bool)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -f counts in other units elsewhere")
-@pytest.mark.parametrize("kilobytes", [0, 4])
+@pytest.mark.parametrize("kilobytes", [4, pytest.param(0, marks=pytest.mark.soak), pytest.param(8, marks=pytest.mark.soak)])
 def test_files_that_may_not_grow(house: Any, kilobytes: int) -> None:
     """A limit on the size of files (RLIMIT_FSIZE); Python ignores the signal that comes with it."""
     house.put_old()
