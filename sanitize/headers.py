@@ -115,8 +115,9 @@ def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     # a line ends with its line feed, or with its block: the last line of a text may have none
     ending = np.minimum(np.append(feeds, len(data))[np.searchsorted(feeds, lines)], blocks.offsets[block[new] + 1])
     stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
-    fields = pl.Series(cut(blocks, lines, stops)).str.to_lowercase()
+    written = cut(blocks, lines, stops).dictionary_encode()
+    fields = pl.Series(written.dictionary).str.to_lowercase()
     fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-~]+\z")).then(fields).otherwise(pl.lit("header"))).to_series()
     named = fields.to_arrow().dictionary_encode()
-    index[inside] = 1 + np.asarray(named.indices, np.int32)[back]
+    index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][back]
     return Sections(index, [BODY, *named.dictionary.to_pylist()])

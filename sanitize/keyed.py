@@ -12,7 +12,6 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from sanitize import crash
 from sanitize.errors import UsageError
 
 U64 = npt.NDArray[np.uint64]
+_FOUR_WORDS = np.uint64(32 << 56)  # SipHash's last block of a message of 32 bytes
 _BLOCK = 16_384  # numbers per sweep: the four state columns then stay in the second-level cache
 
 
@@ -130,10 +130,11 @@ class Draws:
     """Random numbers for the occurrences of a batch, each a pure function of (key, purpose, doc_id, cell, start, lane).
 
     `rows` narrows to some occurrences; `again` moves to a fresh set of lanes for another attempt. All arrays are in the order given.
+    What all lanes of an occurrence have in common is hashed once.
     """
 
-    def __init__(self, subkey: bytes, documents: U64, cells: U64, starts: U64, attempt: int = 0) -> None:
-        self._subkey, self._words, self._attempt = subkey, (documents, cells, starts), attempt
+    def __init__(self, state: tuple[U64, ...], attempt: int = 0) -> None:
+        self._state, self._attempt = state, attempt
 
     @classmethod
     def of(cls, key: Key, purpose: str, doc_ids: pa.Array, cells: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> Draws:
@@ -141,29 +142,41 @@ class Draws:
         encoded = doc_ids if pa.types.is_dictionary(doc_ids.type) else doc_ids.dictionary_encode()
         hashed = siphash(encoded.dictionary.cast(pa.large_binary()), key.subkey("doc_id"))
         documents = hashed[np.asarray(encoded.indices)] if len(hashed) else np.empty(0, np.uint64)
-        return cls(key.subkey(f"draw/{purpose}"), documents, cells.astype(np.uint64), starts.astype(np.uint64))
+        return cls.at(key.subkey(f"draw/{purpose}"), documents, cells.astype(np.uint64), starts.astype(np.uint64))
+
+    @classmethod
+    def at(cls, subkey: bytes, *words: U64) -> Draws:
+        """Draws under a subkey for occurrences known by some words, such as (document, cell, start)."""
+        count = len(words[0])
+        whole = tuple(np.empty(count, np.uint64) for _ in range(4))
+        for low in range(0, count, _BLOCK):
+            state = _init(subkey, min(_BLOCK, count - low))
+            for word in words:
+                _compress(state, word[low : low + _BLOCK])
+            for column, part in zip(whole, state, strict=False):
+                column[low : low + _BLOCK] = part
+        return cls(whole)
 
     def __len__(self) -> int:
-        return len(self._words[0])
+        return len(self._state[0])
 
     def rows(self, index: npt.NDArray[np.intp]) -> Draws:
         """The same draws for some of the occurrences."""
-        documents, cells, starts = (word[index] for word in self._words)
-        return Draws(self._subkey, documents, cells, starts, self._attempt)
+        return Draws(tuple(column[index] for column in self._state), self._attempt)
 
     def again(self, attempt: int) -> Draws:
         """Independent draws for the same occurrences; attempt 0 is the first."""
-        return Draws(self._subkey, *self._words, attempt=attempt)
+        return Draws(self._state, attempt)
 
-    def u64(self, lane: int) -> U64:
-        """64 uniform bits per occurrence. Lanes 0 to 2^32 - 1 are independent of each other."""
+    def u64(self, lane: int | U64) -> U64:
+        """64 uniform bits per occurrence, of one lane or of each its own. Lanes 0 to 2^32 - 1 are independent of each other."""
         out = np.empty(len(self), np.uint64)
+        lanes = np.uint64(self._attempt << 32) | np.asarray(lane, np.uint64)
         for low in range(0, len(self), _BLOCK):
-            state = _init(self._subkey, min(_BLOCK, len(self) - low))
-            for word in self._words:
-                _compress(state, word[low : low + _BLOCK])
-            _compress(state, np.full(1, (self._attempt << 32) | lane, np.uint64))
-            _compress(state, np.full(1, 32 << 56, np.uint64))
+            state = [column[low : low + _BLOCK].copy() for column in self._state]
+            state.append(np.empty_like(state[0]))
+            _compress(state, lanes[low : low + _BLOCK] if lanes.ndim else lanes)
+            _compress(state, _FOUR_WORDS)
             out[low : low + _BLOCK] = _finish(state)
         return out
 
@@ -171,13 +184,6 @@ class Draws:
         """Two independent draws of 32 uniform bits for the price of one, to be used with `pick`."""
         bits = self.u64(lane)
         return bits >> np.uint64(32), bits & np.uint64(0xFFFFFFFF)
-
-    def halves(self, first_lane: int = 0) -> Iterator[U64]:
-        """An endless row of 32-bit draws, two to a lane, beginning with `first_lane`."""
-        lane = first_lane
-        while True:
-            yield from self.pair(lane)
-            lane += 1
 
 
 def pick(bits32: U64, size: int | U64) -> npt.NDArray[np.int64]:
@@ -191,7 +197,7 @@ def _init(subkey: bytes, count: int) -> list[U64]:
     return [np.full(count, word, np.uint64) for word in (*magic, 0)]  # the last column is scratch space
 
 
-def _compress(state: list[U64], word: U64) -> None:
+def _compress(state: list[U64], word: U64 | np.uint64) -> None:
     state[3] ^= word
     _round(state)
     _round(state)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.kinds.kind import boundaries, kinds, word_bytes
+from sanitize.kinds.kind import WORD, boundaries, kinds, table_of
 from sanitize.spans import Buffers, arrow, cut, matches
 
 I64 = npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class Flagged:
         self.data, self.offsets = np.concatenate([buffers.data, _PAD]), buffers.offsets
         self.lengths = buffers.lengths
         self.not_before, self.not_after = boundaries(list(kinds().values()))
-        self.word = word_bytes()
+        self.word = table_of(WORD)
         self.beyond_ascii = bool((buffers.data >= 128).any())
         # an address is looked for around its @, which is rare in a text; anything else from its first byte on
         signs = np.flatnonzero(buffers.data == _AT)

@@ -96,13 +96,13 @@ def splice(buffers: Buffers, starts: I64, stops: I64, replacements: pa.LargeStri
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int64)), data)
 
 
-def code_points(buffers: Buffers, text_no: I64, places: I64) -> I64:
-    """How many code points of its text stand before each byte place; `places` are byte positions in `buffers.data`."""
-    within = places - buffers.offsets[text_no]
+def code_points(buffers: Buffers, text_no: I64, *places: I64) -> tuple[I64, ...]:
+    """How many code points of its text stand before each byte place; `places` are columns of byte positions in `buffers.data`."""
+    base = buffers.offsets[text_no]
     if not len(buffers.continuing):
-        return within
-    before = np.searchsorted(buffers.continuing, buffers.offsets)
-    return within - (np.searchsorted(buffers.continuing, places) - before[text_no])
+        return tuple(place - base for place in places)
+    base = base - np.searchsorted(buffers.continuing, buffers.offsets)[text_no]
+    return tuple(place - np.searchsorted(buffers.continuing, place) - base for place in places)
 
 
 def arrow(series: pl.Series) -> pa.LargeStringArray:

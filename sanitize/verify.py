@@ -252,7 +252,7 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
             continue
         done = (doc_no, cell, stop)
         one = Buffers.of(pa.array([texts[doc_no, cell]], pa.large_string()))
-        points = code_points(one, np.zeros(2, np.int64), np.array([start, stop]))
+        (points,) = code_points(one, np.zeros(2, np.int64), np.array([start, stop]))
         kind = flagged.names[flagged.kind[form]]
         rows.append(
             (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), tables.SWEEP, 1.0, None, None)

@@ -3,16 +3,18 @@
 -- reads: occurrences
 -- gives: place, section, kind, occurrences, documents
 -- takes: $kind = 'all'
-WITH placed AS (
-    SELECT
-        CASE WHEN section IS NULL THEN 'text' WHEN section = 'body' THEN 'body' ELSE 'header' END AS place,
-        coalesce(section, '') AS section,
-        kind,
-        doc_no
+WITH held AS (
+    SELECT section, kind, doc_no, count(*) AS times
     FROM occurrences
     WHERE $kind = 'all' OR kind = $kind
+    GROUP BY section, kind, doc_no
 )
-SELECT place, section, kind, count(*) AS occurrences, count(DISTINCT doc_no) AS documents
-FROM placed
-GROUP BY place, section, kind
+SELECT
+    CASE WHEN section IS NULL THEN 'text' WHEN section = 'body' THEN 'body' ELSE 'header' END AS place,
+    coalesce(section, '') AS section,
+    kind,
+    CAST(sum(times) AS BIGINT) AS occurrences,
+    count(*) AS documents
+FROM held
+GROUP BY held.section, kind
 ORDER BY occurrences DESC, place, section, kind

@@ -52,7 +52,7 @@ class Rmft(Editor):
     reserved: bool = False
     _key: Key = PrivateAttr()
     _real: dict[str, _Known] = PrivateAttr(default_factory=dict)
-    _stores: dict[tuple[str, str], pa.Array] = PrivateAttr(default_factory=dict)
+    _stores: dict[tuple[str, str], _Store] = PrivateAttr(default_factory=dict)
 
     def open(self, key: Key, counts: Counts) -> None:
         """Load the corpus's value ids and part stores; the next task of this process finds them loaded."""
@@ -93,7 +93,7 @@ class Rmft(Editor):
         pending = np.arange(len(draws))
         texts: list[pa.Array] = []
         rows: list[npt.NDArray[np.intp]] = []
-        taken = np.empty(0, np.uint64)
+        taken: list[npt.NDArray[np.uint64]] = []  # of each attempt, sorted
         for attempt in range(_ATTEMPTS):
             text, usable = make(pending, draws.rows(pending).again(attempt), attempt)
             form = arrow(one.normalise(pl.Series(text)))
@@ -101,16 +101,20 @@ class Rmft(Editor):
             # (document, variant) as one number: of two equal ones in a document the first stays
             pair = ids.astype(np.uint64) ^ (doc_no[pending].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
             good = usable & ~self._real[one.name].holds(ids)
-            if len(taken):
-                good &= ~np.isin(pair, taken)
+            for earlier in taken:
+                good &= earlier[np.searchsorted(earlier[:-1], pair)] != pair
             candidates = np.flatnonzero(good)
-            _, first = np.unique(pair[candidates], return_index=True)
-            accepted = candidates[np.sort(first)]
+            accepted = candidates
+            ordered = np.sort(pair[candidates])
+            if (ordered[1:] == ordered[:-1]).any():
+                _, first = np.unique(pair[candidates], return_index=True)
+                accepted = candidates[np.sort(first)]
             if len(accepted) == len(pending) and not texts:
                 return text
             texts.append(text.take(pa.array(accepted)))
             rows.append(pending[accepted])
-            taken = np.concatenate([taken, pair[accepted]])
+            if len(accepted):
+                taken.append(np.sort(pair[accepted]))
             pending = np.delete(pending, accepted)
             if not len(pending):
                 break
@@ -202,24 +206,37 @@ class Rmft(Editor):
 _Make = Callable[[npt.NDArray[np.intp], Draws, int], tuple[pa.Array, npt.NDArray[np.bool_]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
+class _Store:
+    """The sorted entries of one store, and the same in three letter cases one after the other: lower, UPPER, Title."""
+
+    entries: pa.Array
+    cased: pa.Array
+
+    @classmethod
+    def of(cls, entries: pa.Array) -> _Store:
+        series = pl.Series(entries)
+        return cls(entries, pa.concat_arrays([entries, arrow(series.str.to_uppercase()), arrow(series.str.to_titlecase())]))
+
+
+@dataclass(frozen=True, repr=False)
 class _Part:
     """One part of the distinct values of a batch, and where its variants come from: own texts, then the store in three letter cases."""
 
-    texts: pa.Array  # own distinct texts, then the store lower, UPPER, Title
+    texts: pa.Array  # own distinct texts, then the store's
     own: int
     store: int
     case: I64  # of each own text: 0 lower (and mixed), 1 upper, 2 title
     place: I64  # of each own text in the store, -1 where it is not there
 
     @classmethod
-    def of(cls, own: pl.Series, store: pa.Array) -> _Part:
-        lower, upper, title = own.str.to_lowercase(), own.str.to_uppercase(), own.str.to_titlecase()
-        case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0))
-        entries = pl.Series(store)
-        forms = [arrow(form) for form in (entries.str.to_uppercase(), entries.str.to_titlecase())]
-        place = pc.fill_null(pc.index_in(arrow(lower), store), -1)
-        return cls(pa.concat_arrays([arrow(own), store, *forms]), len(own), len(store), case.astype(np.int64), np.asarray(place, np.int64))
+    def of(cls, own: pl.Series, store: _Store) -> _Part:
+        lower, case = own, np.zeros(len(own), np.int64)
+        if own.str.contains("[^\\x00-@\\[-\\x7f]").any():  # anything but ASCII without capitals
+            lower, upper, title = own.str.to_lowercase(), own.str.to_uppercase(), own.str.to_titlecase()
+            case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0)).astype(np.int64)
+        place = pc.fill_null(pc.index_in(arrow(lower), store.entries), -1)
+        return cls(pa.concat_arrays([arrow(own), store.cased]), len(own), len(store.entries), case, np.asarray(place, np.int64))
 
     def draw(self, of: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
         """The part of each occurrence: its own where it stays, else from the store in its letter case; and whether it is another."""
@@ -245,23 +262,23 @@ def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.b
 @functools.lru_cache(maxsize=2)
 def _loaded(
     value_ids: Path, part_stores: Path, kinds: tuple[str, ...], source: str, *_times: int
-) -> tuple[dict[str, _Known], dict[tuple[str, str], pa.Array]]:
+) -> tuple[dict[str, _Known], dict[tuple[str, str], _Store]]:
     """The real values of each kind, and the sorted entries of each store."""
     ids = pq.read_table(value_ids, columns=["value_id", "kind"], partitioning=None)
     parts = pq.read_table(part_stores, partitioning=None)
     real: dict[str, _Known] = {}
-    stores: dict[tuple[str, str], pa.Array] = {}
+    stores: dict[tuple[str, str], _Store] = {}
     for name in kinds:
         real[name] = _Known(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
         if kind_named(name).split is not None:
             rows = parts.filter(pc.equal(parts.column("kind"), name))
             for part in ("first", "last", "local", "domain", "host", "tld"):
                 found = rows.filter(pc.equal(rows.column("part"), part)).column("text").cast(pa.large_string())
-                stores[name, part] = _store(part, pc.unique(found.combine_chunks()), source)
+                stores[name, part] = _Store.of(_entries(part, pc.unique(found.combine_chunks()), source))
     return real, stores
 
 
-def _store(part: str, corpus: pa.Array, source: str) -> pa.Array:
+def _entries(part: str, corpus: pa.Array, source: str) -> pa.Array:
     """The sorted entries of one store."""
     if source == "corpus" and len(corpus) >= _SCARCE:
         entries = corpus

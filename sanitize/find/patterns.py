@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import Kind, boundaries, kinds, word_bytes
+from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, table_of
 from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
@@ -65,7 +65,7 @@ class Patterns:
         self._outer = "|".join(kind.pattern for kind in self.kinds)
         self._inner = "|".join(kind.pattern for kind in self.kinds if kind.name not in _INSIDE)
         self._before, self._after = boundaries(self.kinds)
-        self._word = word_bytes()
+        self._word = table_of(WORD)
         self._index = {kind.name: number for number, kind in enumerate(self.kinds)}
 
     def run(self, texts: pa.LargeStringArray) -> Found:
@@ -78,17 +78,21 @@ class Patterns:
         where = sections(buffers, text_no, starts)
         spans = self._settle(buffers, text_no, starts, stops, where.is_id_field * 2 + where.is_address_field)
         spans = self._look_inside(buffers, spans)
-        order = np.arange(len(spans.text_no)) if spans.sorted else np.lexsort((-spans.stops, spans.starts))
-        text_no, starts, stops, which = (column[order] for column in (spans.text_no, spans.starts, spans.stops, spans.which))
+        text_no, starts, stops, which, origin = spans.text_no, spans.starts, spans.stops, spans.which, spans.origin
+        if not spans.sorted:
+            # two sorted runs, which a stable sort of one key merges; a batch has fewer than 2^31 bytes
+            order = np.argsort((starts << 32) - stops, kind="stable")
+            text_no, starts, stops, which, origin = (column[order] for column in (text_no, starts, stops, which, origin))
         first = buffers.offsets[text_no]
+        start, stop = code_points(buffers, text_no, starts, stops)
         return Found(
             text_no=text_no,
             start_byte=starts - first,
             stop_byte=stops - first,
-            start=code_points(buffers, text_no, starts),
-            stop=code_points(buffers, text_no, stops),
+            start=start,
+            stop=stop,
             which=which,
-            section=where.index[spans.origin[order]],
+            section=where.index[origin],
             section_names=where.names,
             distinct=spans.distinct,
             skipped=spans.skipped,
@@ -174,7 +178,8 @@ class Patterns:
             forms.append(form)
         if not forms:
             return Distinct(kind, value, value, ids)
-        back = np.argsort(np.concatenate(order))
+        back = np.empty(len(kind), np.int64)
+        back[np.concatenate(order)] = np.arange(len(kind))
         return Distinct(kind, value, pa.concat_arrays(forms).take(pa.array(back)), ids)
 
     def _look_inside(self, buffers: Buffers, spans: _Spans) -> _Spans:

@@ -15,9 +15,10 @@ import functools
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from sanitize.keyed import Draws, pick
-from sanitize.kinds.kind import BOUND, Kind, reshaped
+from sanitize.kinds.kind import BOUND, Kind, first_in, joined, last_in, reshaped, table_of
 
 # A bound on the separators, not on the length: without one, a long unbroken run would be searched to its end again from every
 # number in it; a bound on the length costs up to nine tenths of the speed on real mail (states). Of a local part with more
@@ -25,6 +26,8 @@ from sanitize.kinds.kind import BOUND, Kind, reshaped
 _LOCAL = rf"{BOUND}[A-Za-z0-9_]+(?:[.%+'&~#-]+[A-Za-z0-9_]+){{0,16}}[.%+'&~#-]*"
 _TLD = r"(?:[Xx][Nn]--[A-Za-z0-9-]*[A-Za-z0-9]|[A-Za-z][A-Za-z]+)"
 _ASSETS = "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
+_LETTER = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_ALNUM = _LETTER | table_of(b"0123456789")
 _COMMON = ("com", "org", "net", "edu", "gov", "info", "biz")  # a fake keeps these and the two-letter ones
 
 
@@ -56,15 +59,22 @@ def _split(values: pl.Series) -> pl.DataFrame:
     `first` is the leading run of letters and digits, `sep` all that stands between it and the next one, `last` the rest. `domain`
     is the host without its last label; `dot` and `tld` are empty for hosts that do not end in a name.
     """
-    local, host = pl.col("value").str.replace(r"@[^@]*\z", ""), pl.col("value").str.extract(r"@([^@]*)\z")
-    groups = local.str.extract_groups(r"\A(?<lead>[^A-Za-z0-9]*)(?<first>[A-Za-z0-9]*)(?<sep>[^A-Za-z0-9]*)(?<last>[\s\S]*)\z")
-    labels = host.str.extract_groups(r"\A(?<domain>[^@]*?)(?:(?<dot>[.])(?<tld>[A-Za-z][A-Za-z0-9-]*))?\z")
-    return (
-        pl.DataFrame({"value": values})
-        .select(groups.alias("local"), pl.lit("@").alias("at"), labels.alias("host"))
-        .unnest("local", "host")
-        .with_columns(pl.col("dot", "tld").fill_null(""))
-    )
+    flat, offsets = joined(values)
+    starts, stops = offsets[:-1], offsets[1:]
+    alone = _ALNUM[flat]
+    at = last_in(flat == ord("@"), starts, stops)
+    first = first_in(alone, starts, at)
+    sep = first_in(~alone, first, at)
+    last = first_in(alone, sep, at)
+    # the host ends in a name where the last byte that no name holds is a dot, and a letter follows
+    odd = last_in(~alone & (flat != ord("-")), np.minimum(at + 1, stops), stops)
+    padded = np.append(flat, np.zeros(2, np.uint8))
+    named = (odd < stops) & (padded[odd] == ord(".")) & (odd + 1 < stops) & _LETTER[padded[odd + 1]]
+    dot, tld = np.where(named, odd, stops), np.where(named, odd + 1, stops)
+    edges = np.column_stack([starts, first, sep, last, at, np.minimum(at + 1, stops), dot, tld]).ravel()
+    pieces = pa.LargeStringArray.from_buffers(len(edges), pa.py_buffer(np.append(edges, offsets[-1])), pa.py_buffer(flat))
+    names = ("lead", "first", "sep", "last", "at", "domain", "dot", "tld")
+    return pl.DataFrame({name: pieces.take(pa.array(np.arange(number, len(edges), 8))) for number, name in enumerate(names)})
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:

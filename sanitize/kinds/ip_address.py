@@ -23,6 +23,14 @@ _V6 = (
     rf"{BOUND}{_HEX}(?:(?::{_HEX})*::{_HEX}(?::{_HEX})*(?:{_TAIL})?{BOUND}|(?::{_HEX})+::)|"
     rf"::{_HEX}(?:(?::{_HEX})+(?:{_TAIL})?|{_TAIL}){BOUND}"
 )
+# IPv6 as RFC 5952 writes it, of the usual forms: eight groups that are not zero, or up to six with one `::` between them
+_GROUP = "[1-9a-f][0-9a-f]{0,3}"
+_CANONICAL = (
+    rf"\A(?:{_GROUP}(?::{_GROUP}){{7}}|"
+    + "|".join(rf"{_GROUP}(?::{_GROUP}){{{before}}}::{_GROUP}(?::{_GROUP}){{0,{4 - before}}}" for before in range(5))
+    + r")\z"
+)
+_PADDED = r"(?:\A|[.])0[0-9]"
 _FIRST = {  # public first octets by their number of digits: no private, loopback, link-local, test or multicast network begins so
     1: np.arange(1, 10),
     2: np.setdiff1d(np.arange(11, 100), [10]),
@@ -45,8 +53,11 @@ def _check(values: pl.Series) -> pl.Series:
         .then(pl.lit("version"))
     )
     reasons = pl.DataFrame({"value": values}).select(four).to_series()
-    # ipaddress has no columnar form; distinct IPv6 values are few
-    return reasons.scatter(six.arg_true(), [_why_not(value) for value in values.filter(six)])
+    # ipaddress has no columnar form: it is asked about unusual forms only
+    asked = six & ~(values.str.contains(_CANONICAL) & values.str.contains("[0-9]"))
+    usual = (six & ~asked).arg_true()
+    reasons = reasons.scatter(usual, pl.Series([None] * len(usual), dtype=pl.String))
+    return reasons.scatter(asked.arg_true(), [_why_not(value) for value in values.filter(asked)])
 
 
 def _why_not(value: str) -> str | None:
@@ -62,12 +73,16 @@ def _why_not(value: str) -> str | None:
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    six = values.str.contains(":", literal=True)
-    plain = values.str.replace_all(r"(?-u:\b)0+([0-9])", "$1")
-    return plain.scatter(six.arg_true(), [_canonical(value) for value in values.filter(six)])
+    odd = (values.str.contains(":", literal=True) & ~values.str.contains(_CANONICAL)) | values.str.contains(_PADDED)
+    if not odd.any():
+        return values
+    # ipaddress has no columnar form; values that are not in their normal form are few
+    return values.clone().scatter(odd.arg_true(), [_canonical(value) for value in values.filter(odd)])  # scatter works in place
 
 
 def _canonical(value: str) -> str:
+    if ":" not in value:
+        return ".".join(part.lstrip("0") or "0" for part in value.split("."))
     try:
         return str(ipaddress.IPv6Address(value))
     except ValueError:
@@ -86,27 +101,23 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 
 
 def _fake_four(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    octet = [drawn(draws, lane, 256) for lane in range(4)]
-    last = 1 + drawn(draws, 3, 254)
+    bits = draws.u64(1)
+    second, third, last = (((bits >> np.uint64(16 * place)) & np.uint64(255)).astype(np.int64) for place in range(3))
     if reserved:
-        return pl.Series(values.name, _TEST[drawn(draws, 4, 3)], pl.String) + pl.Series(octet[3]).cast(pl.String)
-    numbers = pl.DataFrame({"value": _normalise(values)}).select(
-        width=pl.col("value").str.extract(r"\A([0-9]*)").str.len_bytes().clip(1, 3),
-        ten=pl.col("value").str.contains(r"\A10[.]"),
-        mid=pl.col("value").str.contains(r"\A172[.](?:1[6-9]|2[0-9]|3[01])[.]"),
-        home=pl.col("value").str.contains(r"\A192[.]168[.]"),
-    )
-    width = numbers["width"].to_numpy()
+        return pl.Series(values.name, _TEST[drawn(draws, 4, 3)], pl.String) + pl.Series(last).cast(pl.String)
+    own = values.str.extract_groups(r"\A0*([0-9]{1,3})[.]0*([0-9]{1,3})[.]").struct.unnest().cast(pl.Int64)
+    one, two = (own.to_series(place).fill_null(0).to_numpy() for place in range(2))
     first = np.empty(len(values), np.int64)
     for size, choice in _FIRST.items():
-        some = np.flatnonzero(width == size)
+        some = np.flatnonzero(1 + (one > 9) + (one > 99) == size)
         first[some] = choice[drawn(draws.rows(some), 0, len(choice))]
-    ten, mid, home = (numbers[name].to_numpy() for name in ("ten", "mid", "home"))
+    ten, mid, home = one == 10, (one == 172) & (two >= 16) & (two <= 31), (one == 192) & (two == 168)
     first = np.select([ten, mid, home], [10, 172, 192], first)
-    second = np.select([mid, home], [16 + octet[1] // 16, 168], octet[1])
+    second = np.select([mid, home], [16 + second // 16, 168], second)
+    last = 1 + last % 254
     # a last octet above nine passes the check whatever the others are
-    last = np.where((first < 10) & (second < 10) & (octet[2] < 10) & (last < 10), last + 10, last)
-    columns = [pl.Series(str(at), column).cast(pl.String) for at, column in enumerate((first, second, octet[2], last))]
+    last = np.where((first < 10) & (second < 10) & (third < 10) & (last < 10), last + 10, last)
+    columns = [pl.Series(str(at), column).cast(pl.String) for at, column in enumerate((first, second, third, last))]
     return pl.DataFrame(columns).select(pl.concat_str(pl.all(), separator=".").alias(values.name)).to_series()
 
 
@@ -127,7 +138,9 @@ def _fake_six(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
         digit[:, 1] &= ~(four & (rows[:, 0] | 32 == ord("f")))
     out = rows.copy()
     for column in range(rows.shape[1]):
-        nibble = drawn(draws, 16 + column, 16) + 16 * upper
+        if column % 16 == 0:
+            bits = draws.u64(16 + column // 16)
+        nibble = ((bits >> np.uint64(4 * (column % 16))) & np.uint64(15)).astype(np.int64) + 16 * upper
         out[:, column] = np.where(digit[:, column], table[nibble], rows[:, column])
     # never a word: the last drawn digit is decimal where no other is
     wordy = np.flatnonzero(~digits(out).any(axis=1) & digit.any(axis=1))

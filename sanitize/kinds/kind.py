@@ -92,17 +92,17 @@ def reshaped(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_] | None
     26 / 2^16); the lanes from `first_lane` on are used, one for every four bytes of the longest value.
     """
     flat, offsets = joined(values)
-    starts, sizes = offsets[:-1], np.diff(offsets)
     base, size = _BASE[flat], _SIZE[flat]
     if keep is not None:
         size = np.where(keep, 0, size)
-    noise = np.zeros(len(flat), np.uint32)
-    for lane, at in enumerate(range(0, int(sizes.max(initial=0)), 4)):
-        rows = np.flatnonzero(sizes > at)
-        bits = draws.rows(rows).u64(first_lane + lane)
-        for byte in range(min(4, int(sizes.max()) - at)):
-            here = sizes[rows] > at + byte
-            noise[starts[rows[here]] + at + byte] = (bits[here] >> np.uint64(16 * byte)) & np.uint64(0xFFFF)
+    # one draw for every four bytes of every value, all in one sweep
+    lanes = (np.diff(offsets) + 3) >> 2
+    first = np.concatenate([[0], np.cumsum(lanes)])
+    row = np.repeat(np.arange(len(lanes)), lanes)
+    bits = draws.rows(row).u64((first_lane + np.arange(len(row)) - first[row]).astype(np.uint64))
+    row = np.repeat(np.arange(len(lanes)), np.diff(offsets))
+    place = np.arange(len(flat)) - offsets[row]
+    noise = (bits[first[row] + (place >> 2)] >> ((place & 3) << 4).astype(np.uint64)).astype(np.uint16).astype(np.uint32)
     drawn = base + ((noise * size) >> np.uint32(16)).astype(np.uint8)
     return parted(np.where(size > 0, drawn, flat), offsets, values.name)
 
@@ -126,6 +126,19 @@ def parted(flat: U8, offsets: I64, name: str = "") -> pl.Series:
     """The reverse of `joined`."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(flat, np.uint8))]
     return pl.Series(name, pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers[1:])).cast(pl.String)
+
+
+def first_in(where: npt.NDArray[np.bool_], starts: I64, stops: I64) -> I64:
+    """The first marked place of each range, or the range's end; `where` is over the bytes of `joined`."""
+    places = np.append(np.flatnonzero(where), len(where))
+    return np.asarray(np.minimum(places[np.searchsorted(places, starts)], stops), np.int64)
+
+
+def last_in(where: npt.NDArray[np.bool_], starts: I64, stops: I64) -> I64:
+    """The last marked place of each range, or the range's end."""
+    places = np.flatnonzero(where)
+    found = np.append(places, -1)[np.searchsorted(places, stops) - 1]
+    return np.asarray(np.where(found >= starts, found, stops), np.int64)
 
 
 def grid(values: pl.Series, width: int = 4) -> U8:
@@ -165,8 +178,8 @@ def boundaries(which: list[Kind]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np
     return tables[0], tables[1]
 
 
-def word_bytes() -> npt.NDArray[np.bool_]:
-    """A table of 256 bytes: True for ASCII letters, digits and the underscore."""
+def table_of(some: bytes) -> npt.NDArray[np.bool_]:
+    """A table of 256 bytes: True for some of them."""
     table = np.zeros(256, np.bool_)
-    table[list(WORD)] = True
+    table[list(some)] = True
     return table

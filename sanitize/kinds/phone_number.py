@@ -12,8 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, I64, Kind, digits, drawn, grid, reshaped, ungrid
+from sanitize.kinds.kind import BOUND, I64, Kind, digits, drawn, first_in, grid, joined, parted, reshaped, table_of, ungrid
 
+_TAIL = table_of(b",ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")  # an extension begins with one of these
 _GAP = "[ .()/-]{0,2}"
 _EXTENSION = r"(?:,? {0,2}(?:[Xx]|[Ee][Xx][Tt](?:[.]|ension)?)[ .:]{0,2}[0-9]{1,6})?"
 _AMERICA = rf"(?:(?:[+]|{BOUND})1[ .-]{{0,2}})?(?:[(][0-9]{{3}}[)][ .-]{{0,2}}|{BOUND}[0-9]{{3}}[ ./-])[0-9]{{3}}[ .-][0-9]{{4}}"
@@ -31,8 +32,10 @@ _ABROAD = "|".join(
 
 def _check(values: pl.Series) -> pl.Series:
     """`range` for area or exchange codes North America does not have, `impossible` for lengths a country does not have."""
-    number = _normalise(values).str.replace(r"x.*\z", "")
-    america = number.str.contains(r"\A[+]1")
+    number = _normalise(values)
+    if number.str.contains("x", literal=True).any():
+        number = number.str.replace(r"x.*\z", "")
+    america = number.str.starts_with("+1")
     reasons = pl.select(pl.when(america & ~number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z")).then(pl.lit("range"))).to_series()
     return reasons.scatter((~america).arg_true(), [None if _code(value)[1] else "impossible" for value in number.filter(~america)])
 
@@ -55,27 +58,48 @@ def _code(number: str) -> tuple[int, bool]:
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    value = pl.col("value")
-    plain = value.str.replace(r"[A-Za-z,].*\z", "").str.replace("(0)", "", literal=True).str.replace_all("[^0-9]", "")
-    bare = ~value.str.starts_with("+") & (plain.str.len_bytes() == 10)
-    extension = pl.lit("x") + value.str.extract(r"[Xx][A-Za-z]*[ .:]*([0-9]+)\z")
-    number = pl.concat_str(pl.when(bare).then(pl.lit("+1")).otherwise(pl.lit("+")), plain, extension.fill_null(""))
-    return pl.DataFrame({"value": values}).select(number.alias(values.name)).to_series()
+    flat, offsets = joined(values)
+    starts, stops = offsets[:-1], offsets[1:]
+    row = np.repeat(np.arange(len(values)), np.diff(offsets))
+    ends = first_in(_TAIL[flat], starts, stops)
+    keep = digits(flat) & (np.arange(len(flat)) < ends[row])
+    trunk = np.flatnonzero((flat[:-2] == ord("(")) & (flat[1:-1] == ord("0")) & (flat[2:] == ord(")"))) + 1
+    trunk = trunk[row[trunk - 1] == row[trunk + 1]]
+    keep[trunk[np.append(True, np.diff(row[trunk]) > 0)[: len(trunk)]]] = False
+    digit = np.flatnonzero(keep)
+    count = np.bincount(row[digit], minlength=len(values))
+    plus = np.append(flat, np.uint8(0))[starts] == ord("+")
+    lead = 1 + (~plus & (count == 10))
+    edges = np.concatenate([[0], np.cumsum(count + lead)])
+    out = np.full(int(edges[-1]), ord("+"), np.uint8)
+    out[edges[:-1][lead == 2] + 1] = ord("1")
+    out[np.arange(len(digit)) + np.cumsum(lead)[row[digit]]] = flat[digit]
+    number = parted(out, edges, values.name)
+    tailed = np.flatnonzero(ends < stops)
+    if len(tailed):
+        extension = pl.lit("x") + pl.col("value").str.extract(r"[Xx][A-Za-z]*[ .:]*([0-9]+)\z")
+        tails = pl.DataFrame({"value": values.gather(tailed)}).select(extension.fill_null("")).to_series()
+        number = number.scatter(tailed, number.gather(tailed) + tails)
+    return number
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     """Country code, separators and the place of an extension stay, the digits are drawn anew. `reserved`: 555-0100 to 0199 of a
     drawn area; other countries have no such range in common.
     """
-    number = _normalise(values).str.replace(r"x.*\z", "")
-    america = number.str.contains(r"\A[+]1")
-    kept = values.str.contains(r"\A[+]?1").to_numpy().astype(np.int64)  # a leading 1 is the country code, bare numbers have none
+    number = _normalise(values)
+    america = number.str.starts_with("+1")
+    kept = (
+        (values.str.starts_with("1") | values.str.starts_with("+1")).to_numpy().astype(np.int64)
+    )  # a leading 1 is the country code, bare numbers have none
     abroad = np.flatnonzero(~america.to_numpy())
-    codes = {value: _code(value)[0] for value in number.gather(abroad).unique()}
-    kept[abroad] = [codes[value] for value in number.gather(abroad)]
+    if len(abroad):
+        plain = number.gather(abroad).str.replace(r"x.*\z", "")
+        codes = {value: _code(value)[0] for value in plain.unique()}
+        kept[abroad] = [codes[value] for value in plain]
     out = _american(_redrawn(values, draws, kept), draws, kept, america.to_numpy(), reserved)
     # a drawn leading digit can read as a trunk prefix: such rows keep more and more of their own
-    for more in range(1, 5):
+    for more in range(1, 5) if len(abroad) else ():
         bad = abroad[_check(out.gather(abroad)).is_not_null().to_numpy()]
         out = out.scatter(bad, _redrawn(values.gather(bad), draws.rows(bad), kept[bad] + more))
     return out.alias(values.name)

@@ -20,6 +20,9 @@ _PARTS = (
 
 
 def _normalise(values: pl.Series) -> pl.Series:
+    odd = values.str.contains("[A-Z]|[^\\x00-\\x7f]")
+    if not odd.all():
+        return values.clone().scatter(odd.arg_true(), _normalise(values.filter(odd))) if odd.any() else values
     lower = [pl.col(name).str.to_lowercase() for name in ("scheme", "www", "host")]
     return _parts(values).select(pl.concat_str(lower[0], "user", lower[1], lower[2], "rest").alias(values.name)).to_series()
 

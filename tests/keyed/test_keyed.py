@@ -153,14 +153,6 @@ def test_rows_narrow() -> None:
     assert len(whole.rows(np.array([1]))) == 1
 
 
-def test_halves_are_the_pairs_in_turn() -> None:
-    one = draws(list("abc"), [0, 0, 0], [1, 2, 3])
-    halves = one.halves(4)
-    got = [next(halves).tolist() for _ in range(4)]
-    assert got == [column.tolist() for lane in (4, 5) for column in one.pair(lane)]
-    assert all(value < 2**32 for column in got for value in column)
-
-
 def test_pick_stays_inside() -> None:
     edge = np.array([0, 1, 2**31, 2**32 - 1], np.uint64)
     for size in (1, 2, 3, 10, 1_000_003, 2**31):

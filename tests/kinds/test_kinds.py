@@ -22,7 +22,7 @@ PYTHON = re.compile(PATTERN.replace(BOUND, r"\b"), re.ASCII)
 
 def draws(count: int, document: int = 7) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
+    return Draws.at(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
 
 
 def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]]:
