@@ -175,6 +175,15 @@ def test_an_input_that_changes_under_our_hands_is_refused(house: Any, done: Coun
         house.again()
 
 
+def test_what_a_killed_run_left_is_taken_away(house: Any) -> None:
+    house.again()
+    shutil.rmtree(house.out)
+    for left in ("tasks/find/00009.json.tmp", "index.json.tmp", "spill/find-1/half.parquet", "spill/duckdb_temp_storage.tmp"):
+        (house.work / left).parent.mkdir(parents=True, exist_ok=True)
+        (house.work / left).write_text("canary")
+    house.again()  # which asks that all in WORK has a place there
+
+
 def test_records_hold_no_text(house: Any) -> None:
     house.again()
     records = sorted(house.work.rglob("tasks/**/*.json"))
