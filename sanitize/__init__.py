@@ -11,17 +11,21 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sanitize.ask import sql, status, top
     from sanitize.corpus import Columns
+    from sanitize.doctor import doctor
     from sanitize.errors import LeakFound, PlanError, SanitizeError
     from sanitize.explain import explain
     from sanitize.indexing import Settings
     from sanitize.kinds.kind import Kind, kinds
     from sanitize.plan import Plan, load_plan
     from sanitize.read import Roles
+    from sanitize.replay import replay
     from sanitize.run import find, run
     from sanitize.shards import Corpus
-    from sanitize.verify import check
+    from sanitize.verify import check as verify
 
+# where each name lives; of one that is another there, that too
 _HOMES = {
     "Columns": "corpus",
     "Corpus": "shards",
@@ -32,12 +36,17 @@ _HOMES = {
     "Roles": "read",
     "SanitizeError": "errors",
     "Settings": "indexing",
-    "check": "verify",
+    "doctor": "doctor",
     "explain": "explain",
     "find": "run",
     "kinds": "kinds.kind",
     "load_plan": "plan",
+    "replay": "replay",
     "run": "run",
+    "sql": "ask",
+    "status": "ask",
+    "top": "ask",
+    "verify": "verify:check",
 }
 
 __all__ = [
@@ -50,12 +59,17 @@ __all__ = [
     "Roles",
     "SanitizeError",
     "Settings",
-    "check",
+    "doctor",
     "explain",
     "find",
     "kinds",
     "load_plan",
+    "replay",
     "run",
+    "sql",
+    "status",
+    "top",
+    "verify",
 ]
 
 
@@ -66,7 +80,8 @@ def __getattr__(name: str) -> Any:
         return version("corpus-sanitize")
     if name not in _HOMES:
         raise AttributeError(f"module 'sanitize' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"sanitize.{_HOMES[name]}"), name)
+    module, _, other = _HOMES[name].partition(":")
+    return getattr(importlib.import_module(f"sanitize.{module}"), other or name)
 
 
 def __dir__() -> list[str]:
@@ -74,7 +89,10 @@ def __dir__() -> list[str]:
 
 
 class _Face(ModuleType):
-    """Keeps `sanitize.run` the function: importing the module of that name must not put itself in its place."""
+    """Keeps `sanitize.run` the function, `verify` too: importing the module of that name must not put itself in its place.
+
+    Inside the house a module that has a verb's name is imported from: `from sanitize.verify import scan`.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HOMES and isinstance(value, ModuleType)):

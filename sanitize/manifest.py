@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize import apply, index, tables
 from sanitize.matcher import FORMS
 from sanitize.plan import Plan
 from sanitize.publish import shard_name
@@ -100,7 +101,7 @@ def manifest_of(
     names = [f"data/{shard_name(no, len(applied))}" for no in range(len(applied))]
     return {
         "format": 1,
-        "tool": {"name": "corpus-sanitize", **versions()},
+        "tool": {"name": "corpus-sanitize", **versions(), "formats": formats()},
         "plan": plan.resolved(),
         "plan_hash": summary["plan_hash"],
         "key": key,
@@ -123,3 +124,8 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
+
+
+def formats() -> dict[str, int]:
+    """The numbers that are raised when the same input, plan and key give other tables or other bytes."""
+    return {"tables": tables.VERSION, "index": index.VERSION, "apply": apply.VERSION}

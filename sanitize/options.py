@@ -119,21 +119,13 @@ def progress() -> Callable[[str, int, int], None]:
     return show
 
 
-def private_folder(work: Path) -> None:
-    from sanitize.errors import UsageError
-
-    if not (work / "vault").is_dir():
-        raise UsageError(f"{work}: not the private folder of a run; expected the WORK of `sanitize run` or `find`, such as clean.private")
-
-
 def documents_of(work: Path) -> Any:
-    from sanitize.shards import Documents, read_json
+    """The files behind `documents`, and a note where there is none."""
+    from sanitize import ask
 
-    index = read_json(work / "index.json")
-    sources = Documents.from_json(index["documents"]).sources if index else ()
-    if not all(source.is_there() for source in sources):
+    found = ask.documents_of(work)
+    if found is None:
         typer.echo(
             "note: the input has moved or changed since it was indexed; `documents` is empty, all other tables are as they were", err=True
         )
-        return ()
-    return sources
+    return found or ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,12 @@ class Plan(BaseModel):
             "find": self.find.model_dump(mode="json"),
             "edit": [editor.model_dump(mode="json") for editor in self.editors],
         }
+
+    @classmethod
+    def from_resolved(cls, resolved: Mapping[str, Any], where: str) -> Plan:
+        """The plan that `resolved` described, checked as a plan file is; `where` opens the error of one that is wrong."""
+        source = dict(resolved)
+        return _checked(str(source.pop("name", "")), where, source)
 
     def hash(self, *more: object) -> str:
         """Sixteen hexadecimal digits of everything that decides what comes out; `more` adds what lies outside the plan."""

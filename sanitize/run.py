@@ -12,12 +12,13 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sanitize import apply, counts, crash, queries, report, vault, verify
+from sanitize import apply, counts, crash, queries, report, vault
 from sanitize.disk import disk_trouble
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.indexing import Aside, Indexing, Settings
@@ -28,14 +29,19 @@ from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, perform, publish
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
+from sanitize.verify import VERSION as VERIFY
+from sanitize.verify import VerifyTask, opaque_of, scan, verify_task
 
 
 class Run:
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
-    def __init__(self, index: Indexing, plan: Plan, out: Path) -> None:
-        self.index, self.plan, self.out = index, plan, out
-        self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, verify.VERSION))
+    def __init__(
+        self, index: Indexing, plan: Plan, out: Path, accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+    ) -> None:
+        """`accept` sees the manifest before anything is published, and raises to stop it."""
+        self.index, self.plan, self.out, self.accept = index, plan, out, accept
+        self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
         self.folder = index.work / "runs" / self.hash
         self.flagged = self.folder / "counts" / "flagged.parquet"
 
@@ -135,13 +141,13 @@ class Run:
                     {"flagged.parquet": self.flagged},
                 )
             )["values"]
-        seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify.verify_task)
+        seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
             redone = self.index.map("apply", [self._apply_job(counted, no, self.folder / "sweep" / f"{no:05d}.parquet") for no in again])
-            looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify.verify_task)
+            looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
         self._judge(seen, second=set(again))
@@ -172,11 +178,11 @@ class Run:
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
         return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, [sha256(path) for path in sweep], checked_next=checked)
 
-    def _verify_task(self, no: int, second: bool = False) -> verify.VerifyTask:
+    def _verify_task(self, no: int, second: bool = False) -> VerifyTask:
         name = f"{no:05d}.parquet"
         (self.folder / "sweep").mkdir(exist_ok=True)
         low, high = self.index.ranges[no]
-        return verify.VerifyTask(
+        return VerifyTask(
             no=no,
             first=low,
             last=high,
@@ -185,7 +191,7 @@ class Run:
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,
-            opaque=verify.opaque_of(self.plan.leave),
+            opaque=opaque_of(self.plan.leave),
             rows=self.folder / "rows" / name,
             documents=self.index.documents,
             leaves=self.index.leaves,
@@ -217,6 +223,7 @@ class Run:
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for size, known in self.index.input_files]
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
+        self.accept(manifest)
         told = {
             **manifest["summary"],
             "plan": manifest["plan"],
@@ -235,7 +242,7 @@ class Run:
                 pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
                 manifest=manifest,
                 still=self._still,
-                leaks_in=lambda texts: verify.scan(self.flagged, texts) if self.index.settings.verify != "off" else [],
+                leaks_in=lambda texts: scan(self.flagged, texts) if self.index.settings.verify != "off" else [],
             )
 
     def _still(self) -> None:
@@ -260,7 +267,12 @@ class Run:
     def _told(self) -> dict[str, Any]:
         """The settings that decide what comes out."""
         settings = self.index.settings
-        return {"rows_per_shard": settings.rows_per_shard, "max_doc_bytes": settings.max_doc_bytes, "verify": settings.verify}
+        return {
+            "rows_per_shard": settings.rows_per_shard,
+            "max_doc_bytes": settings.max_doc_bytes,
+            "verify": settings.verify,
+            "roles": asdict(settings.columns.roles),
+        }
 
     def _unchanged(self) -> bool:
         """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from sanitize.options import AsJson, Reveal, Work, documents_of, one_of, private_folder
+from sanitize.ask import private_folder
+from sanitize.options import AsJson, Reveal, Work, documents_of, one_of
 from sanitize.shown import show, table
 
 
@@ -68,7 +69,7 @@ def _shell(work: Path, reveal: bool) -> None:
 
 
 def answer(work: Path, query: str | None, name: str | None, given: Mapping[str, str], reveal: bool, format: str) -> None:
-    from sanitize import queries
+    from sanitize import ask
     from sanitize.errors import UsageError
     from sanitize.render import FORMATS, render
 
@@ -76,12 +77,8 @@ def answer(work: Path, query: str | None, name: str | None, given: Mapping[str, 
     if query is not None and name is not None:
         raise UsageError("a query and --name exclude each other; give one of them")
     one_of("--format", format, FORMATS)
-    database = queries.connect(work, reveal=reveal, documents=documents_of(work))
-    try:
-        result = queries.ask(database, queries.query(name), given) if name is not None else queries.ask(database, query or "", None)
-    finally:
-        database.close()
-    shown = render(result, format)
+    documents_of(work)
+    shown = render(ask.answer(work, query, name=name, given=given, reveal=reveal), format)
     if isinstance(shown, bytes):
         sys.stdout.buffer.write(shown)
     else:

@@ -5,35 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sanitize.options import AsJson, Work, private_folder
+from sanitize.options import AsJson, Work
 from sanitize.shown import show
 
 
 def command(work: Work, as_json: AsJson = False) -> None:
     """What lies in WORK: the index, and the runs made from it."""
-    from sanitize.lock import holder_of
-    from sanitize.shards import read_json
+    from sanitize.ask import status
 
-    private_folder(work)
-    index = read_json(work / "index.json") or {}
-    runs = [
-        {
-            "plan_hash": folder.name,
-            "plan": (read_json(folder / "plan.json") or {}).get("name"),
-            "tasks_done": len(list(folder.glob("tasks/apply-*.json"))),
-        }
-        for folder in sorted((work / "runs").glob("*"))
-    ]
-    found = {
-        "indexed": bool(index),
-        "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
-        "tasks": len(index.get("ranges", [])),
-        "key_id": index.get("key_id"),
-        "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
-        "runs": runs,
-        "held_by": holder_of(work),
-    }
-    show(found, as_json, _status)
+    show(status(work), as_json, _status)
 
 
 def _status(found: Mapping[str, Any]) -> str:

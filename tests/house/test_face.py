@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,18 @@ def test_the_face_shows_what_it_names() -> None:
     assert size == distinct <= 20
 
 
+def test_verbs_are_functions_whatever_is_imported_before() -> None:
+    """Modules have the names of verbs, and importing one must not put it in the verb's place."""
+    verbs = ("run", "find", "explain", "top", "sql", "verify", "replay", "doctor", "status")
+    code = (
+        f"import importlib.util, sanitize; verbs = {verbs}; "
+        "[importlib.import_module(f'sanitize.{verb}') for verb in verbs if importlib.util.find_spec(f'sanitize.{verb}')]; "
+        "import sanitize.cli; assert set(verbs) <= set(sanitize.__all__); "
+        "print([type(getattr(sanitize, verb)).__name__ for verb in verbs])"
+    )
+    assert set(re.findall(r"'(\w+)'", python("-c", code)[0])) == {"function"}
+
+
 def test_a_wrong_name_is_an_attribute_error() -> None:
     import sanitize
 
@@ -60,4 +73,4 @@ def test_help_answers_at_once() -> None:
 
 def test_help_names_every_verb() -> None:
     printed, _ = python("-m", "sanitize", "--help")
-    assert all(verb in printed for verb in ("run", "find", "top", "sql", "explain", "verify", "demo", "list", "status"))
+    assert all(verb in printed for verb in ("run", "find", "top", "sql", "explain", "verify", "replay", "demo", "doctor", "list", "status"))

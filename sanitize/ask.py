@@ -1,0 +1,89 @@
+"""What lies in a private folder: its tables by SQL, its most frequent values, and how far its runs have come."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sanitize.errors import UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+    from sanitize.shards import Source
+
+
+def sql(work: Path | str, query: str | None = None, *, name: str | None = None, reveal: bool = False, **parameters: object) -> pl.DataFrame:
+    """The answer to one SELECT over the tables of WORK, or to the named query `name` with its parameters.
+
+    Texts and raw values are masked before the query sees them, unless `reveal`.
+    Raises UsageError for a statement that is no question, an unknown name or parameter, and for what is no WORK.
+    """
+    import polars as pl
+
+    return pl.DataFrame(answer(Path(work), query, name=name, given=parameters, reveal=reveal))
+
+
+def top(work: Path | str, kind: str = "all", limit: int = 20, *, reveal: bool = False) -> pl.DataFrame:
+    """The values that occur most often: rank, kind, value (masked unless `reveal`), occurrences, documents."""
+    from sanitize.kinds.kind import kind as known
+
+    if kind != "all":
+        known(kind)
+    return sql(work, name="top", reveal=reveal, kind=kind, limit=limit)
+
+
+def status(work: Path | str) -> dict[str, Any]:
+    """What WORK holds: its index, the runs made from it with the tasks done of each, and who is at work in it."""
+    from sanitize.lock import holder_of
+    from sanitize.shards import read_json
+
+    work = Path(work)
+    private_folder(work)
+    index = read_json(work / "index.json") or {}
+    runs = [
+        {
+            "plan_hash": folder.name,
+            "plan": (read_json(folder / "plan.json") or {}).get("name"),
+            "tasks_done": len(list(folder.glob("tasks/apply-*.json"))),
+        }
+        for folder in sorted((work / "runs").glob("*"))
+    ]
+    return {
+        "indexed": bool(index),
+        "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
+        "tasks": len(index.get("ranges", [])),
+        "key_id": index.get("key_id"),
+        "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
+        "runs": runs,
+        "held_by": holder_of(work),
+    }
+
+
+def answer(work: Path, query: str | None, *, name: str | None, given: Mapping[str, object], reveal: bool) -> pa.Table:
+    """The answer to a query or a named query, as Arrow; `documents` is empty where the input has moved (see `documents_of`)."""
+    from sanitize import queries
+
+    private_folder(work)
+    if (query is None) == (name is None):
+        raise UsageError("a query and a name exclude each other; give one of them")
+    with contextlib.closing(queries.connect(work, reveal=reveal, documents=documents_of(work) or ())) as database:
+        return queries.ask(database, queries.query(name), given) if name is not None else queries.ask(database, query or "")
+
+
+def private_folder(work: Path) -> None:
+    """Refuse what is not the WORK of a run."""
+    if not (work / "vault").is_dir():
+        raise UsageError(f"{work}: not the private folder of a run; expected the WORK of `sanitize run` or `find`, such as clean.private")
+
+
+def documents_of(work: Path) -> tuple[Source, ...] | None:
+    """The files that `documents` is a view on; None where the input has moved or changed since it was indexed."""
+    from sanitize.shards import Documents, read_json
+
+    index = read_json(work / "index.json")
+    sources = Documents.from_json(index["documents"]).sources if index else ()
+    return sources if all(source.is_there() for source in sources) else None
