@@ -27,8 +27,8 @@ bench: .venv/.dev  ## measure the main job and what reduces a corpus; writes ben
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_reduce $(ARGS)
 
-soak: .venv/.dev  ## the tests that take minutes: kill and resume, large corpora
-	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 1800; code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
+soak: .venv/.dev  ## the tests that take an hour: kills at random (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
+	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 wheel: .venv/.dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

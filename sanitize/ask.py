@@ -58,7 +58,7 @@ def status(work: Path | str) -> dict[str, Any]:
         {
             "plan_hash": folder.name,
             "plan": (read_json(folder / "plan.json") or {}).get("name"),
-            "tasks_done": len(list(folder.glob("tasks/*.json"))),
+            "tasks_done": len(list(folder.glob("tasks/apply-*.json"))),
         }
         for folder in sorted((work / "runs").glob("*"))
     ]

@@ -40,15 +40,19 @@ for verb in VERBS:
     app.command(verb)(importlib.import_module(f"sanitize.verbs.{verb}").command)
 
 
+_heard: list[int] = []  # the signal that stops this command
+
+
 def _stopped(number: int, _frame: object) -> None:
+    """The first signal stops in good order; a second one ends the process where it stands, which the next run can take as well."""
+    _heard.append(number)
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_DFL)
     raise SystemExit(128 + number)
 
 
 def main() -> None:
-    """The console script: every error is one clear line and its exit code; a traceback is shown for our own bugs only, without values."""
-    from sanitize.errors import SanitizeError
-
-    signal.signal(signal.SIGTERM, _stopped)
+    """The console script: every error is one clear line and its exit code, without values."""
     # before Polars is imported, here and in the workers: one thread each, and allocators that keep what they have
     for name, value in (
         ("POLARS_MAX_THREADS", "1"),
@@ -56,26 +60,36 @@ def main() -> None:
         ("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:2000"),
     ):
         os.environ.setdefault(name, value)
+    _heard.clear()
+    before = {one: signal.signal(one, _stopped) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         app()
-    except SanitizeError as error:
-        from sanitize.shown import say
+    except BaseException as error:
+        sys.exit(_code_of(error))
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
-        say(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+
+def _code_of(error: BaseException) -> int | str | None:
+    """The exit code of what ended the command, once it is told."""
+    from sanitize.disk import code_of, failed
+    from sanitize.errors import SanitizeError, unforeseen
+    from sanitize.shown import say
+
+    if _heard:  # whatever the signal became on its way through other people's code
         typer.echo("stopped; the same command goes on from here", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
+        return 128 + _heard[0]
+    if isinstance(error, SystemExit):
+        return error.code
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except Exception as error:
-        # a bug of ours: where it happened, never what the data was
-        import traceback
-
-        places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
-        typer.echo(f"bug: {type(error).__name__} at {' > '.join(places)}\nPlease report this line; it holds no data.", err=True)
-        sys.exit(1)
+        return 0
+    if not isinstance(error, SanitizeError):
+        number = code_of(error)
+        error = unforeseen(error) if number is None else failed(Path.cwd(), number)
+    say(f"error: {error}", err=True)
+    return error.exit_code
 
 
 if __name__ == "__main__":

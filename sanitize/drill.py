@@ -31,6 +31,7 @@ from sanitize.errors import OutputBroken
 from sanitize.keyed import Draws, Key
 from sanitize.kinds.kind import kinds
 from sanitize.matcher import Flagged
+from sanitize.part import Editor
 from sanitize.plan import Plan
 from sanitize.shards import Documents, Source
 from sanitize.verify import VerifyTask, opaque_of, verify_task
@@ -112,24 +113,25 @@ def drill(engine: Engine, plan: Plan, documents: Documents, folder: Path) -> dic
 
 def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Path) -> dict[str, Any]:
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), public=True)
-    edited = [kind for kind in sorted(plan.edited) if kind in _EXAMPLES]
+    # a part whose claim is its own promises nothing of what is left: its kinds are not drilled
+    editors = tuple(editor for editor in plan.editors if editor.policy != "ledger")
+    edited = [kind for kind in sorted(plan.checked) if kind in _EXAMPLES]
     result: dict[str, Any] = {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}, "by_form": {}}
-    result["not_drilled"] = sorted(kind for kind in plan.edited if kind not in _EXAMPLES)
+    result["not_drilled"] = sorted(kind for kind in plan.edited if kind not in edited)
     if edited:
         keeps = {kind: plan.editors[number].keep for kind, number in plan.edited.items()}
         texts, plants = _documents(key, edited, max(1, *keeps.values()), shapes)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        edits = _through(engine, plan, key, texts, folder)
+        edits = _through(engine, plan, editors, key, texts, folder)
         shutil.rmtree(folder)
         planted, gone, stayed = Counter[str](), Counter[str](), Counter[str]()
-        claimed = {kind for kind, number in plan.edited.items() if plan.editors[number].policy == "ledger"}
         for plant in plants:
             if plant.nth >= keeps[plant.kind]:
                 away = _is_gone(plant, edits.get(plant.doc_no, ()))
                 planted[plant.way.name] += 1
                 gone[plant.way.name] += away
-                if plant.way.promised and not away and plant.kind not in claimed:
+                if plant.way.promised and not away:
                     stayed[f"{plant.kind} ({plant.way.name})"] += 1
         if stayed:
             told = ", ".join(f"{times} {what}" for what, times in sorted(stayed.items()))
@@ -221,7 +223,9 @@ def _words(number: int, width: int) -> str:
     return " ".join(words)
 
 
-def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder: Path) -> dict[int, list[tuple[int, int, str]]]:
+def _through(
+    engine: Engine, plan: Plan, editors: tuple[Editor, ...], key: Key, texts: Sequence[str], folder: Path
+) -> dict[int, list[tuple[int, int, str]]]:
     """The way of a corpus of one task: find, count, apply, verify, and once more where the check swept; the edits by document."""
     table = pa.table([[f"drill-{number:04d}" for number in range(len(texts))], list(texts)], schema=_SCHEMA)
     pq.write_table(table, folder / "in.parquet")
@@ -235,14 +239,14 @@ def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder:
     (folder / "counts").mkdir()
     needs = counts.for_editors(
         engine,
-        tuple(plan.editors),
+        editors,
         occurrences=[folder / "occurrences.parquet"],
         counted=counted,
         values=[folder / "values.parquet"],
         drops=[],
         folder=folder / "counts",
     )
-    Flagged.write([folder / "values.parquet"], list(plan.edited), flagged)
+    Flagged.write([folder / "values.parquet"], plan.checked, flagged)
     swept: tuple[Path, ...] = ()
     for attempt in range(2):
         made = folder / f"made-{attempt}"
@@ -251,7 +255,7 @@ def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder:
             **about,
             policies={"doc_id": "keep", "text": "sanitize"},
             key=key,
-            editors=tuple(plan.editors),
+            editors=editors,
             counts=needs,
             by_position=False,
             occurrences=(folder / "occurrences.parquet", *swept),

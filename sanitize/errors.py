@@ -17,6 +17,8 @@ A message says what, where, what was expected and what to do. It never carries a
 from __future__ import annotations
 
 import difflib
+import os
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "SanitizeError",
     "UsageError",
     "nearest",
+    "unforeseen",
 ]
 
 
@@ -85,6 +88,11 @@ class ResourceError(SanitizeError):
     """The disk is full, a write failed, or memory is short."""
 
     exit_code = 7
+    disk = False  # true where it is about a disk
+
+    def needing(self, needed: int) -> ResourceError:
+        """The same error, with the bytes that a run needs in all."""
+        return ResourceError(f"{self} (a run over this input takes about {max(needed >> 20, 1):,} MB in all)")
 
 
 class MissingExtra(SanitizeError):
@@ -98,6 +106,12 @@ class MissingExtra(SanitizeError):
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         return type(self), (self.package, self.extra)
+
+
+def unforeseen(error: BaseException) -> SanitizeError:
+    """A bug of ours as one line: what kind of error and where it happened. Its own message is left out, it may quote the data."""
+    places = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
+    return SanitizeError(f"bug: {type(error).__name__} at {' > '.join(places)}. Please report this line; it holds no data")
 
 
 def nearest(word: str, names: Iterable[str]) -> str:

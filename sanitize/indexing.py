@@ -20,28 +20,40 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import counts, index, queries, tables, vault
+from sanitize import corpus, counts, crash, index, queries, tables, vault
 from sanitize.cells import Leaf
 from sanitize.corpus import Columns, documents_of, leaf_named, policies_for
+from sanitize.disk import code_of, disk_trouble, failed
 from sanitize.engines.child import peak_mb
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
-from sanitize.errors import QuarantineExceeded, UsageError, nearest
+from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, nearest, unforeseen
 from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
-from sanitize.lock import locked
-from sanitize.publish import Job, disk_trouble, perform
+from sanitize.lock import locked, out_locked
+from sanitize.manifest import versions
+from sanitize.publish import Job, mend, perform
 from sanitize.read import Survey
 from sanitize.reading import Reading, surveyed
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
 from sanitize.views import glob_escaped, quote_literal
 
 Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
+# bytes that a run takes in WORK and OUT for each byte of an input, measured on mail, logs and prose; packed ones unfold on the way
+_TAKES, _TAKES_PACKED = 1.0, 4.0
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A task without anything but its folder, for what the hall does itself."""
+
+    folder: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,15 +135,28 @@ class Indexing:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.__exit__(kind, error, trace)
+        told: BaseException | None = error
+        if isinstance(error, Exception) and (code := code_of(error)) is not None:
+            told = failed(self.work, code)  # outside of any task
+        if isinstance(told, ResourceError) and told.disk and hasattr(self, "survey"):
+            told = told.needing(self._needed())
+        elif isinstance(told, Exception) and not isinstance(told, SanitizeError):
+            told = unforeseen(told)
+        if told is not None and told is not error:
+            raise told from None
+
+    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Take WORK away again where nothing was done yet that a second try could use; its lock is still held."""
         if kind is not None and self._fresh and not (self.work / "index.json").exists():
-            # nothing was done yet that a second try could use
             shutil.rmtree(self.work, ignore_errors=True)
 
     def _begin(self) -> None:
         workers = self.settings.workers or os.cpu_count() or 1
+        self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
         self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
+        self._stack.callback(vault.tidy, self.work)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
         with self.stages.measure("read"):
@@ -140,8 +165,18 @@ class Indexing:
         quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
+        self._stack.push(self._leave)
+        crash.at("work:made")
+        vault.tidy(self.work)
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
-        self._stack.callback(shutil.rmtree, self.work / "spill", ignore_errors=True)
+
+    def hold(self, out: Path) -> None:
+        """Hold OUT's name too, to the end: of two runs towards one OUT the second stops here, whatever its WORK."""
+        with disk_trouble(out.parent):
+            with vault.umask(self.umask):
+                out.parent.mkdir(parents=True, exist_ok=True)
+            self._stack.enter_context(out_locked(out))
+            mend(out)
 
     def find(self) -> dict[str, Any]:
         """Make the index, or use the one that is there; returns its counts."""
@@ -155,16 +190,15 @@ class Indexing:
         self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)]
         reused = bool(before.get("complete"))
         self._describe(complete=reused)
+        crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
         self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
-        if not (reused and self.value_counts.exists()):
-            with self.stages.measure("count"), disk_trouble(self.work):
-                made = vault.private(self.work / "spill") / "value_counts.parquet"
-                counts.value_counts(self.engine, self.files("tables", "partial_counts"), made)
-                self.value_counts.parent.mkdir(parents=True, exist_ok=True)
-                made.rename(self.value_counts)
-        self.by_position = self._ids_repeat()
+        with self.stages.measure("count"), disk_trouble(self.work):
+            perform(self._count_job())
+            self.by_position = self._ids_repeat()
+        self.at_rest()
         self._describe(complete=True)
+        crash.at("find:done")
         self.quarantine = self._quarantine()
         self._limit_quarantine()
         by_kind, documents_by_kind = (_added(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
@@ -182,33 +216,86 @@ class Indexing:
             "stages": self.stages.found,
         }
 
-    def _renew(self) -> dict[str, Any]:
-        """What WORK says of its index, if it is the one we need; one of another input, key or setting goes, and the user is told."""
+    @functools.cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The cells of a document."""
         excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
         main = leaf_named(self.survey.layout.leaf, self.survey.schema)
-        self.leaves: tuple[Leaf, ...] = tuple(cell_leaves(self.survey.schema, main, excluded))
+        return tuple(cell_leaves(self.survey.schema, main, excluded))
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Everything that decides what the index holds, as this house declares it: inputs, key, settings and the versions of the rooms."""
         settings = self.settings
-        self.fingerprint = self._fingerprint(
+        return hashed(
             "find",
+            self.inputs_hash(),
             self.key.id,
-            index.VERSION,
+            (tables.VERSION, corpus.VERSION, index.VERSION),
             _kinds_hash(),
-            settings.rows_per_shard,
-            settings.max_doc_bytes,
+            (settings.rows_per_shard, settings.max_doc_bytes),
             [str(leaf) for leaf in self.leaves],
         )
+
+    def record_of(self, room: str, *more: object) -> str:
+        """The fingerprint of a room's records: what the room depends on, and the libraries at work in it."""
+        there = versions()
+        if room in ("read", "find"):  # what is read and found follows from these two; the others decide only how it is written
+            there = {name: there[name] for name in ("corpus-sanitize", "phonenumbers") if name in there}
+        if room == "read":
+            return hashed(room, there, self.inputs_hash(), corpus.VERSION, self.settings.max_doc_bytes, *more)
+        return hashed(room, there, self.fingerprint, *more)
+
+    def _renew(self) -> dict[str, Any]:
+        """What WORK says of its index, if it is the one we need; one of another key or setting goes, and the user is told.
+
+        One of another input goes only with `--replace`: it may have taken hours, and the input may be a mistake.
+        """
         before = read_json(self.work / "index.json") or {}
-        if before and before.get("fingerprint") != self.fingerprint:
-            same_input = before.get("inputs") == self.inputs_hash()
-            why = (
-                "another key" if same_input and before.get("key_id") != self.key.id else "other settings" if same_input else "another input"
+        if not before or before.get("fingerprint") == self.fingerprint:
+            return before
+        same_input = before.get("inputs") == self.inputs_hash()
+        if not same_input and not self.settings.replace:
+            raise UsageError(
+                f"{self.work}: holds the index of another input ({self.difference(before.get('files') or [])}); nothing was touched. "
+                "Put the input back as it was to go on with that index; or use --replace to make the index, and what was made of it, anew; "
+                "or take another --work to keep both"
             )
-            self.notes.append(f"the index in {self.work} was made with {why}; it is made again")
-            for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine", *(() if same_input else ("documents", "tasks"))):
-                shutil.rmtree(self.work / name, ignore_errors=True)
-            (self.work / "index.json").unlink()
-            return {}
-        return before
+        why = (
+            f"another input ({self.difference(before.get('files') or [])})"
+            if not same_input
+            else "another key"
+            if before.get("key_id") != self.key.id
+            else "other settings, or by another version"
+        )
+        self.notes.append(f"the index in {self.work} was made with {why}; it is made again, and what was made of it goes")
+        (self.work / "index.json").unlink()
+        for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine", *(() if same_input else ("documents", "tasks"))):
+            shutil.rmtree(self.work / name, ignore_errors=True)
+        return {}
+
+    @property
+    def input_files(self) -> list[list[Any]]:
+        """Size and sha256 of every input file, in corpus order."""
+        return [[size, known] for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
+
+    def difference(self, was: list[list[Any]]) -> str:
+        """How the input differs from another one (its `input_files`), in numbers; a file's name may be a person's."""
+        now = self.input_files
+        if not was:
+            return "it does not say of which"
+        common, gone, new = (Counter(known for _, known in files) for files in (was, was, now))
+        common &= new
+        if not (gone - common) and not (new - common):
+            return "the same files" + (", in another order" if was != now else ", with other roles of columns")
+        said = [f"{len(was):,} files, now {len(now):,}"]
+        if len(was) == len(now):
+            changed = [no for no, (one, other) in enumerate(zip(was, now, strict=True)) if one[1] != other[1]]
+            places = [f"file {no + 1}, {was[no][0]:,} bytes, now {now[no][0]:,}" for no in changed[:3]]
+            said = [f"{len(changed):,} of {len(was):,} files changed: {'; '.join(places)}{'; ...' if len(changed) > 3 else ''}"]
+        else:
+            said.append(f"{(gone - common).total():,} of them gone or changed, {(new - common).total():,} new")
+        return ", ".join(said)
 
     def _describe(self, *, complete: bool) -> None:
         """Write down what the index is of; while it is not complete, its tasks are resumed."""
@@ -219,11 +306,25 @@ class Indexing:
                 "complete": complete,
                 "key_id": self.key.id,
                 "inputs": self.inputs_hash(),
+                "files": self.input_files,
                 "documents": self.documents.to_json(),
                 "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
                 "ranges": self.ranges,
             },
+        )
+
+    def _count_job(self) -> Job:
+        def work(task: Aside) -> dict[str, Any]:
+            counts.value_counts(self.engine, self.files("tables", "partial_counts"), task.folder / "value_counts.parquet")
+            return {}
+
+        return Job(
+            work=work,
+            task=Aside(self.work / "spill" / "count"),
+            record=self.work / "tasks" / "count" / "value_counts.json",
+            fingerprint=self.record_of("count", queries.query("value_counts").text),
+            outputs={"value_counts.parquet": self.value_counts},
         )
 
     def _ids_repeat(self) -> bool:
@@ -249,7 +350,7 @@ class Indexing:
             survey=self.survey,
             named=tuple(map(str, self.inputs)),
             work=self.work,
-            fingerprint=self._fingerprint("read", self.settings.max_doc_bytes, str(self.survey.schema)),
+            fingerprint=self.record_of("read", str(self.survey.schema)),
             max_doc_bytes=self.settings.max_doc_bytes,
             run=self._untrusted,
         )
@@ -297,7 +398,7 @@ class Indexing:
             work=index.find_task,
             task=task,
             record=self.work / "tasks" / "find" / f"{no:05d}.json",
-            fingerprint=self.fingerprint,
+            fingerprint=self.record_of("find"),
             outputs=outputs,
         )
 
@@ -308,9 +409,20 @@ class Indexing:
             if not unit.view:
                 aside = pq.read_table(self.work / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
                 rows += [(source.first_doc_no + one["row"], one["source"], one["place"], one["reason"]) for one in aside.to_pylist()]
-        folder = self.work / "quarantine" / "read"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_rows(folder / "00000.parquet", tables.QUARANTINE.schema, rows)
+
+        def work(task: Aside) -> dict[str, Any]:
+            write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE.schema, rows)
+            return {}
+
+        perform(
+            Job(
+                work=work,
+                task=Aside(self.work / "spill" / "aside"),
+                record=self.work / "tasks" / "read" / "aside.json",
+                fingerprint=self.record_of("read", tables.VERSION, rows),
+                outputs={"quarantine.parquet": self.work / "quarantine" / "read" / "00000.parquet"},
+            )
+        )
         return [row[0] for row in rows]
 
     def _quarantine(self) -> pa.Table:
@@ -345,14 +457,45 @@ class Indexing:
     @functools.cached_property
     def input_hashes(self) -> list[str]:
         """The sha256 of every input file, in corpus order."""
+        self._seen = [_state(path) for path, _ in self.survey.files]
         return [sha256(Path(path)) for path, _ in self.survey.files]
 
     def inputs_hash(self) -> str:
         """One hash of the inputs' bytes, their order and the roles of their columns; where they lie does not matter."""
-        return hashlib.blake2b(json.dumps([self.input_hashes, str(self.survey.roles)]).encode(), digest_size=16).hexdigest()
+        return hashed(self.input_hashes, str(self.survey.roles))
 
-    def _fingerprint(self, *more: object) -> str:
-        return hashlib.blake2b(json.dumps([self.inputs_hash(), tables.VERSION, *more], default=str).encode(), digest_size=16).hexdigest()
+    def at_rest(self) -> None:
+        """Refuse inputs that changed while they were being read, and forget what was read of them."""
+        for no, (path, _) in enumerate(self.survey.files):
+            if _state(path) != self._seen[no] and (not Path(path).is_file() or sha256(Path(path)) != self.input_hashes[no]):
+                for name in ("index.json", "tasks", "runs"):
+                    (self.work / name).unlink() if (self.work / name).is_file() else shutil.rmtree(self.work / name, ignore_errors=True)
+                raise InputRefused(
+                    f"file {no + 1} of the input changed while it was being read; nothing was published. "
+                    "Run the same command again when nobody writes there"
+                )
+
+    def _needed(self) -> int:
+        """About how many bytes a run over this input takes in WORK and OUT together."""
+        return sum(int(size * (_TAKES_PACKED if _packed(path) else _TAKES)) for path, size in self.survey.files)
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    """What changes when somebody writes to a file: its size and time; None where it is gone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _packed(path: str) -> bool:
+    return path.endswith((".parquet", ".gz", ".zst"))
+
+
+def hashed(*things: object) -> str:
+    """Thirty-two hexadecimal digits of some plain things."""
+    return hashlib.blake2b(json.dumps(things, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

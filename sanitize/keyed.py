@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sanitize import crash
 from sanitize.errors import UsageError
 
 U64 = npt.NDArray[np.uint64]
@@ -62,12 +63,21 @@ class Key:
         return cls(secret)
 
     def write(self, path: Path) -> None:
-        """Write a secret key to a new file of mode 0600; an existing one is never overwritten."""
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(self.secret.hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Write a secret key to a new file of mode 0600; an existing one is never overwritten, and a stop never leaves half a key."""
+        aside = path.with_name(path.name + ".tmp")
+        aside.unlink(missing_ok=True)
+        handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(self.secret.hex() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            crash.at("key:written")
+            if path.exists():
+                raise FileExistsError(f"{path}: is there already")
+            aside.rename(path)
+        finally:
+            aside.unlink(missing_ok=True)
 
     @property
     def id(self) -> str:

@@ -63,6 +63,7 @@ class Part(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    VERSION: ClassVar[int] = 1  # raise it when what comes out changes for the same settings, key and input: old work is then redone
     use: str
     needs: ClassVar[tuple[str, ...]] = ()
     looks: ClassVar[Mapping[str, pa.Schema]] = {}

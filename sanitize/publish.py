@@ -6,20 +6,20 @@ whose record does not fit any more, is done again. A corpus: built beside OUT, v
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import errno
 import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanitize.errors import LeakFound, OutputBroken, ResourceError
-from sanitize.shards import fsync, sha256, write_json
+from sanitize import crash
+from sanitize.disk import disk_trouble
+from sanitize.errors import LeakFound, OutputBroken
+from sanitize.shards import fsync, reopened, sha256, write_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,8 @@ class Job:
     task: Any  # has `folder`, where the task writes its files
     record: Path
     fingerprint: str
-    outputs: Mapping[str, Path]  # file in the folder -> final path
+    outputs: Mapping[str, Path] | Path  # file in the folder -> final path; or where everything in the folder goes
+    checked_next: frozenset[str] = frozenset()  # outputs whose pages the next room checks, as it reads all of them before they count
 
     @property
     def told(self) -> str:
@@ -39,27 +40,43 @@ class Job:
 
 
 def perform(job: Job) -> dict[str, Any]:
-    """Do a job unless its record says that it is done; returns the task's result."""
+    """Do a job unless its record says that it is done; returns the task's result.
+
+    Written aside, opened again and checked, hashed, to the disk, renamed, the folders to the disk, recorded: what the record names is
+    whole. A job that fails takes its attempt away.
+    """
     done = recorded(job.record, job.fingerprint)
     if done is not None:
         return done
     folder: Path = job.task.folder
     shutil.rmtree(folder, ignore_errors=True)
     with disk_trouble(folder.parent):
-        folder.mkdir(parents=True)
-        result = job.work(job.task)
-        hashes = {}
-        for name, final in job.outputs.items():
-            made = folder / name
-            hashes[str(final)] = sha256(made)
-            fsync(made)
-            final.parent.mkdir(parents=True, exist_ok=True)
-            made.rename(final)
-        for parent in {final.parent for final in job.outputs.values()}:
-            fsync(parent)
-        shutil.rmtree(folder)
-        job.record.parent.mkdir(parents=True, exist_ok=True)
-        write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result})
+        try:
+            folder.mkdir(parents=True)
+            crash.at("task:begun")
+            result = job.work(job.task)
+            crash.at("task:written")
+            hashes = {}
+            outputs = {path.name: job.outputs / path.name for path in folder.iterdir()} if isinstance(job.outputs, Path) else job.outputs
+            for name, final in sorted(outputs.items()):
+                made = folder / name
+                if made.suffix == ".parquet":
+                    reopened(made, pages=name not in job.checked_next)
+                crash.at("task:checked")
+                hashes[str(final)] = sha256(made)
+                fsync(made)
+                crash.at("task:synced")
+                final.parent.mkdir(parents=True, exist_ok=True)
+                made.rename(final)
+                crash.at("task:renamed")
+            for parent in {final.parent for final in outputs.values()}:
+                fsync(parent)
+            crash.at("task:settled")
+            job.record.parent.mkdir(parents=True, exist_ok=True)
+            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result})
+            crash.at("task:recorded")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
@@ -74,23 +91,6 @@ def recorded(record: Path, fingerprint: str) -> dict[str, Any] | None:
         return None
 
 
-@contextlib.contextmanager
-def disk_trouble(where: Path) -> Iterator[None]:
-    """Turn a full disk, a failing write or too little memory into one clear `ResourceError`."""
-    try:
-        yield
-    except MemoryError:
-        raise ResourceError("not enough memory for a batch; use fewer --workers, or a smaller --max-doc-bytes") from None
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.EROFS):
-            free = shutil.disk_usage(where).free >> 20 if where.exists() else 0
-            raise ResourceError(
-                f"{where}: a write failed ({errno.errorcode[error.errno]}), {free} MB are free there. "
-                "Make room, then run the same command again"
-            ) from None
-        raise
-
-
 def publish(
     out: Path,
     *,
@@ -99,46 +99,72 @@ def publish(
     manifest: Mapping[str, Any],
     leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
     still: Callable[[], object] = lambda: None,
-    mark: str = "new",
 ) -> None:
     """Build OUT beside itself and swap it in: shards (source, sha256), then pages and manifest once `leaks_in` finds nothing in them.
 
-    The name beside OUT is ours and holds `mark`, so that two runs do not meet in it; `still` is asked just before the swap whether OUT
-    may be replaced, and raises if not.
+    The name OUT is held by its lock (lock.py), so nobody else builds there; `still` is asked just before the swap whether OUT may be
+    replaced, and raises if not.
     """
-    folder = out.with_name(f".{out.name}.sanitize-{mark}")
+    folder, _ = _beside(out)
     shutil.rmtree(folder, ignore_errors=True)
-    with disk_trouble(out.parent):
-        (folder / "data").mkdir(parents=True)
-        for number, (source, known) in enumerate(shards):
-            target = folder / "data" / shard_name(number, len(shards))
-            try:
-                os.link(source, target)
-            except OSError:  # another file system
-                shutil.copyfile(source, target)
-                fsync(target)
-            if sha256(target) != known:
-                shutil.rmtree(folder)
-                raise OutputBroken(
-                    f"{source}: not what its record says (sha256 differs); the disk may be failing. Run the same command again"
-                )
-        leaks = leaks_in({**pages, "manifest.json": json.dumps(manifest, ensure_ascii=False, default=str)})
-        if leaks:
-            shutil.rmtree(folder)
-            name, kind = leaks[0]
-            raise LeakFound(f"{name} would hold a {kind} that had to go, and {len(leaks) - 1} more; nothing was published")
-        for name, text in pages.items():
-            (folder / name).write_text(text, "utf-8")
-            fsync(folder / name)
-        fsync(folder / "data")
-        write_json(folder / "manifest.json", manifest)
-        fsync(folder)
-        try:
+    try:
+        with disk_trouble(out.parent):
+            _build(folder, shards, pages, manifest, leaks_in)
             still()
-        except BaseException:
-            shutil.rmtree(folder)
-            raise
-        swap(folder, out)
+            swap(folder, out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def mend(out: Path) -> None:
+    """Take away what a stopped run left beside OUT, whose lock is held; an OUT that had only stepped aside comes back."""
+    new, old = _beside(out)
+    if old.exists() and not out.exists():
+        old.rename(out)
+        fsync(out.parent)
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _beside(out: Path) -> tuple[Path, Path]:
+    """The names that are ours beside OUT: where the new one is built, and where an old one steps aside."""
+    return out.with_name(f".{out.name}.sanitize-new"), out.with_name(f".{out.name}.sanitize-old")
+
+
+def _build(
+    folder: Path,
+    shards: Sequence[tuple[Path, str]],
+    pages: Mapping[str, str],
+    manifest: Mapping[str, Any],
+    leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
+) -> None:
+    """A whole corpus in a folder of its own, on the disk."""
+    (folder / "data").mkdir(parents=True)
+    # a link has the mode of its source, and that lies in WORK: what is published has the mode that the user gives to new files
+    mode = (folder / "data").stat().st_mode & 0o666
+    for number, (source, known) in enumerate(shards):
+        target = folder / "data" / shard_name(number, len(shards))
+        try:
+            os.link(source, target)
+        except OSError:  # another file system
+            shutil.copyfile(source, target)
+        target.chmod(mode)
+        if sha256(target) != known:
+            raise OutputBroken(f"{source}: not what its record says (sha256 differs); the disk may be failing. Run the same command again")
+        fsync(target)
+        crash.at("publish:linked")
+    leaks = leaks_in({**pages, "manifest.json": json.dumps(manifest, ensure_ascii=False, default=str)})
+    if leaks:
+        name, kind = leaks[0]
+        raise LeakFound(f"{name} would hold a {kind} that had to go, and {len(leaks) - 1} more; nothing was published")
+    for name, text in pages.items():
+        (folder / name).write_text(text, "utf-8")
+        fsync(folder / name)
+        crash.at("publish:paged")
+    fsync(folder / "data")
+    write_json(folder / "manifest.json", manifest)
+    fsync(folder)
+    crash.at("publish:built")
 
 
 def shard_name(number: int, count: int) -> str:
@@ -148,17 +174,20 @@ def shard_name(number: int, count: int) -> str:
 
 def swap(new: Path, out: Path) -> None:
     """Give the folder `new` the name `out` in one rename; what was there goes away afterwards."""
-    old = out.with_name(f".{out.name}.sanitize-old")
+    _, old = _beside(out)
     if not out.exists():
         new.rename(out)
     elif _exchange(new, out):
-        shutil.rmtree(new)
+        pass  # what was OUT has the name of the new one now
     else:
         # no atomic exchange on this system: the old folder steps aside for a moment
         shutil.rmtree(old, ignore_errors=True)
         out.rename(old)
+        crash.at("swap:aside")
         new.rename(out)
+    crash.at("swap:done")
     fsync(out.parent)
+    shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)  # also what a stop between the two renames left
 
 

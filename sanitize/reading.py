@@ -163,7 +163,14 @@ class Reading:
             "quarantine.parquet": self.work / "documents" / "aside" / name,
         }
         record = self.work / "tasks" / "read" / f"{unit.no:05d}.json"
-        return Job(work=stage_task, task=self._task(unit), record=record, fingerprint=self.fingerprint, outputs=outputs)
+        return Job(
+            work=stage_task,
+            task=self._task(unit),
+            record=record,
+            fingerprint=self.fingerprint,
+            outputs=outputs,
+            checked_next=frozenset({"documents.parquet"}),
+        )
 
 
 def _tried(task: Staging) -> None:

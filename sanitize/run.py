@@ -9,8 +9,6 @@ wrote is used again as long as everything it depends on is the same: another pla
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +19,21 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, drill, queries, report, vault
+from sanitize import apply, counts, crash, drill, queries, report, vault
+from sanitize.disk import disk_trouble
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.forms import write_passes
 from sanitize.full import full
-from sanitize.indexing import Indexing, Settings
+from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, disk_trouble, publish, shard_name
+from sanitize.publish import Job, perform, publish, shard_name
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
+from sanitize.verify import VERSION as VERIFY
 from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
 
@@ -45,20 +45,21 @@ class Run:
     ) -> None:
         """`accept` sees the manifest before anything is published, and raises to stop it."""
         self.index, self.plan, self.out, self.accept = index, plan, out, accept
-        settings = index.settings
-        self.hash = plan.hash(
-            index.inputs_hash(), index.key.id, index.policies, settings.rows_per_shard, settings.max_doc_bytes, apply.VERSION
-        )
+        self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
         self.folder = index.work / "runs" / self.hash
+        self.flagged = self.folder / "counts" / "flagged.parquet"
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
+        self.index.hold(self.out)
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / "plan.json", self.plan.resolved())
+        with disk_trouble(self.index.work):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(self.folder / "plan.json", self.plan.resolved())
+        crash.at("run:described")
         drops = self._drop()
         counted = self._count(drops)
         applied = self.index.map("apply", [self._apply_job(counted, no) for no in range(len(self.index.ranges))])
@@ -132,18 +133,52 @@ class Run:
     def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
         """What the editors need counted, in their order."""
         ground = self._ground(drops) if any(editor.looks for editor in self.plan.editors) else None
-        with self.index.stages.measure("count"), disk_trouble(self.index.work):
-            (self.folder / "counts").mkdir(exist_ok=True)
-            return counts.for_editors(
+        made = Aside(self.index.work / "spill" / "counts")
+
+        def work(task: Aside) -> dict[str, Any]:
+            found = counts.for_editors(
                 self.index.engine,
                 tuple(self.plan.editors),
                 occurrences=self.index.files("tables", "occurrences"),
                 counted=self.index.value_counts,
                 values=self.index.files("vault", "values"),
                 drops=drops,
-                folder=self.folder / "counts",
+                folder=task.folder,
                 ground=ground,
             )
+            return {"editors": [{name: str(path) for name, path in one.tables.items()} for one in found]}
+
+        with self.index.stages.measure("count"), disk_trouble(self.index.work):
+            told = perform(self._job("counts", work, made, self.folder / "counts", [sha256(path) for path in drops]))
+        # what was made aside lies in its place now; the rest is of the index
+        return tuple(
+            Counts(
+                {
+                    name: self.folder / "counts" / Path(path).name if Path(path).parent == made.folder else Path(path)
+                    for name, path in one.items()
+                }
+            )
+            for one in told["editors"]
+        )
+
+    def _job(
+        self,
+        name: str,
+        work: Callable[[Any], dict[str, Any]],
+        task: Any,
+        outputs: Mapping[str, Path] | Path,
+        *more: object,
+        checked_next: frozenset[str] = frozenset(),
+    ) -> Job:
+        """A task of this plan, with its record in the plan's folder."""
+        return Job(
+            work=work,
+            task=task,
+            record=self.folder / "tasks" / f"{name}.json",
+            fingerprint=self.index.record_of("plan", self.hash, *more),
+            outputs=outputs,
+            checked_next=checked_next,
+        )
 
     def _verify(self, counted: tuple[Counts, ...], applied: list[dict[str, Any]]) -> dict[str, Any]:
         """Look at every shard; one with leftovers in its text is swept, made again (in `applied` too) and looked at again."""
@@ -152,7 +187,16 @@ class Run:
             return {"mode": mode, "values_checked": 0, "swept": 0}
         every = range(len(self.index.ranges))
         with self.index.stages.measure("verify"), disk_trouble(self.index.work):
-            checked = Flagged.write(self.index.files("vault", "values"), self.plan.checked, self.folder / "counts" / "flagged.parquet")
+            checked = perform(
+                self._job(
+                    "flagged",
+                    lambda task: {
+                        "values": Flagged.write(self.index.files("vault", "values"), self.plan.checked, task.folder / "flagged.parquet")
+                    },
+                    Aside(self.index.work / "spill" / "flagged"),
+                    {"flagged.parquet": self.flagged},
+                )
+            )["values"]
         seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
@@ -163,6 +207,7 @@ class Run:
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
         self._judge(seen, second=set(again))
+        crash.at("run:judged")
         found = {"mode": mode, "values_checked": checked, "swept": swept}
         return found if mode == "fast" else {**found, **self._verify_fully()}
 
@@ -170,7 +215,7 @@ class Run:
         """Every byte of the shards in all forms; what the pages hold is looked at when they are written."""
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
-            self.passes, _ = write_passes(self.index.files("vault", "values"), list(self.plan.edited), work / "spill" / "passes")
+            self.passes, _ = write_passes(self.index.files("vault", "values"), self.plan.checked, work / "spill" / "passes")
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -180,7 +225,7 @@ class Run:
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """What the pages of OUT would give away: (page, kind)."""
         mode, folder = self.index.settings.verify, vault.private(self.index.work / "spill") / "texts"
-        found = scan(self.folder / "counts" / "flagged.parquet", texts) if mode != "off" else []
+        found = scan(self.flagged, texts) if mode != "off" else []
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
@@ -215,16 +260,9 @@ class Run:
         )
         name = f"{no:05d}.parquet"
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
-        fingerprint = hashlib.blake2b(
-            json.dumps([self.index.fingerprint, self.hash, [sha256(path) for path in sweep]]).encode(), digest_size=16
-        ).hexdigest()
-        return Job(
-            work=apply.apply_task,
-            task=task,
-            record=self.folder / "tasks" / f"apply-{no:05d}.json",
-            fingerprint=fingerprint,
-            outputs={f"{file}.parquet": self.folder / place / name for file, place in places.items()},
-        )
+        outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
+        checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
+        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, [sha256(path) for path in sweep], checked_next=checked)
 
     def _verify_task(self, no: int, second: bool = False) -> VerifyTask:
         name = f"{no:05d}.parquet"
@@ -235,7 +273,7 @@ class Run:
             first=low,
             last=high,
             shard=self.folder / "stage" / name,
-            flagged=self.folder / "counts" / "flagged.parquet",
+            flagged=self.flagged,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,
@@ -269,7 +307,7 @@ class Run:
                 )
 
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
-        files = [(size, known) for (_, size), known in zip(self.index.survey.files, self.index.input_hashes, strict=True)]
+        files = [(size, known) for size, known in self.index.input_files]
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
         self.accept(manifest)
         told = {
@@ -283,16 +321,20 @@ class Run:
             shown = report.ReportTables.of(
                 database, samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", 12)
             )
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        publish(
-            self.out,
-            shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
-            pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
-            manifest=manifest,
-            still=lambda: self._unchanged(),
-            mark=hashlib.blake2b(os.fsencode(self.index.work.resolve()), digest_size=4).hexdigest(),
-            leaks_in=self._leaks_in,
-        )
+        with vault.umask(self.index.umask):  # what is published is as open as the user's other files
+            publish(
+                self.out,
+                shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
+                pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
+                manifest=manifest,
+                still=self._still,
+                leaks_in=self._leaks_in,
+            )
+
+    def _still(self) -> None:
+        """Just before OUT is swapped: the input is what it was, and OUT may be replaced."""
+        self.index.at_rest()
+        self._unchanged()
 
     def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
         """What this command took, and where its results lie."""
@@ -341,10 +383,19 @@ class Run:
                     raise
         if not self.index.settings.replace:
             raise UsageError(
-                f"{self.out}: was made by another plan, key or input; "
+                f"{self.out}: was made {self._otherwise(corpus.manifest)}; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False
+
+    def _otherwise(self, manifest: Mapping[str, Any]) -> str:
+        """How OUT came about, where that was not as this run would do it."""
+        was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
+        if was != self.index.input_files:
+            return f"of another input ({self.index.difference(was)})"
+        if manifest.get("plan") != self.plan.resolved():
+            return "by another plan"
+        return "with another key, other settings or another version"
 
 
 def run(

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import rowgroups
+from sanitize import crash, rowgroups
 from sanitize.cells import Flat, Leaf, flatten, leaves, plain
 from sanitize.errors import InputRefused, OutputBroken
 
@@ -189,6 +189,20 @@ def write_rows(path: Path, schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> 
         out.write_table(pa.table(arrays, schema=schema))
 
 
+def reopened(path: Path, *, pages: bool = True) -> None:
+    """Open a file that was just written again; OutputBroken unless its footer and (with `pages`) every page with its checksum is whole."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            expected = file.metadata.num_rows
+            rows = sum(batch.num_rows for batch in file.iter_batches(BATCH_ROWS, use_threads=False)) if pages else expected
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise OutputBroken(f"{path}: not readable after it was written ({type(error).__name__}); the disk may be failing") from None
+    if rows != expected:
+        raise OutputBroken(f"{path}: holds {rows} rows where its footer says {expected}; the disk may be failing")
+
+
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
@@ -207,12 +221,17 @@ def fsync(path: Path) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write JSON by the house's dance: aside, to the disk, renamed, the folder to the disk."""
     aside = path.with_name(path.name + ".tmp")
-    with aside.open("w", encoding="utf-8") as file:
-        json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.rename(path)
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        crash.at("json:aside")
+        aside.rename(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
     fsync(path.parent)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sanitize.errors import UsageError
@@ -25,14 +27,18 @@ def private(folder: Path) -> Path:
 
 def open_work(work: Path) -> None:
     """Make WORK: private, ignored by git, with its vault. A folder that holds something else is refused, untouched."""
-    if work.is_dir() and any(work.iterdir()) and not ((work / "vault").is_dir() and (work / ".gitignore").is_file()):
-        raise UsageError(
-            f"{work}: holds files that are not of a run; as the private folder (--work) take a new one, or that of an earlier run"
-        )
+    if work.is_dir():
+        names = {entry.name for entry in work.iterdir()}
+        begun = names <= {".gitignore", "vault", "run.lock"} and _ignore(work) in (None, "", "*\n")  # stopped, or not so far yet
+        if not begun and not {".gitignore", "vault"} <= names:
+            raise UsageError(
+                f"{work}: holds files that are not of a run; as the private folder (--work) take a new one, or that of an earlier run"
+            )
     private(work)
     _plain(work / "vault")
     _plain(work / ".gitignore")
-    (work / ".gitignore").write_text("*\n", "ascii")
+    if _ignore(work) != "*\n":
+        (work / ".gitignore").write_text("*\n", "ascii")
     private(work / "vault")
 
 
@@ -40,6 +46,30 @@ def _plain(path: Path) -> None:
     """Refuse a link where WORK has a file or folder of its own: it would lead raw values elsewhere."""
     if path.is_symlink():
         raise UsageError(f"{path}: is a link; a private folder holds none. Take the link away, or take another folder")
+
+
+def _ignore(work: Path) -> str | None:
+    try:
+        return (work / ".gitignore").read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def tidy(work: Path) -> None:
+    """Take away what a stopped run left half done in WORK: attempts, spilled tables, files that were not renamed. The lock is held."""
+    shutil.rmtree(work / "spill", ignore_errors=True)
+    for left in work.rglob("*.tmp"):
+        left.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def umask(mode: int) -> Iterator[int]:
+    """New files and folders of this process, and of those it starts, lack the bits of `mode`; gives the mask that was in force before."""
+    before = os.umask(mode)
+    try:
+        yield before
+    finally:
+        os.umask(before)
 
 
 def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None) -> Key:

@@ -42,6 +42,7 @@ from sanitize.spans import Buffers, code_points
 I64 = npt.NDArray[np.int64]
 _SMALL = 16 << 20  # bytes of shards that are looked at sooner than workers have begun
 _PAGES = ("README.md", "report.html", "manifest.json")
+VERSION = 1  # raise it when what is swept or what is a leak changes
 
 
 def verify_task(task: VerifyTask) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def test_a_mistake_is_one_clear_line_and_leaves_nothing(here: Path, sanitize: Co
         assert there(here) == before
     else:  # what was set aside stays, so that it can be looked at
         assert answer.err.splitlines()[-1].startswith("error: ")
-        assert not (here / "out").exists() and not (here / "out.tmp").exists()
+        assert not (here / "out").exists() and not list(here.glob(".out*"))
     assert not [value for value in (BOB, ANN, PHONE) if value in answer.err]
 
 
@@ -365,7 +365,7 @@ def test_another_plan_needs_replace(here: Path, sanitize: Command) -> None:
     answer = sanitize("run", "in.parquet", "-o", "out", "--plan", "redact")
     assert answer.code == 2 and "--replace" in answer.error
     assert there(here / "out") == before
-    assert not (here / "out.tmp").exists()
+    assert not list(here.glob(".out*"))
     summary = sanitize("run", "in.parquet", "-o", "out", "--plan", "redact", "--replace", "--json").json
     assert summary["changed"] is True and summary["plan_name"] == "redact"
     assert "[EMAIL_ADDRESS]" in pq.read_table(here / "out" / "data").column("text")[0].as_py()
@@ -431,14 +431,31 @@ def test_another_key_makes_the_index_again_and_says_so(here: Path, sanitize: Com
     assert "another key" in human.out + human.err
 
 
-def test_another_input_makes_the_index_again_and_says_so(here: Path, sanitize: Command) -> None:
+def test_another_input_is_refused_with_the_ways_out(here: Path, sanitize: Command) -> None:
     sanitize("find", "in.parquet", "--work", "work", "--seed", "1")
+    old, before = (here / "in.parquet").read_bytes(), times(here / "work")
     pq.write_table(pa.table({"text": [f"only {ANN}"]}), "in.parquet")
-    found = sanitize("find", "in.parquet", "--work", "work", "--seed", "1", "--json").json
+    new = (here / "in.parquet").stat().st_size
+    for words in (["find", "in.parquet"], ["run", "in.parquet", "-o", "out"]):
+        answer = sanitize(*words, "--work", "work", "--seed", "1")
+        assert answer.code == 2 and f"1 of 1 files changed: file 1, {len(old):,} bytes, now {new:,}" in answer.error
+        assert all(way in answer.error for way in ("Put the input back", "--replace", "another --work"))
+        # the lock says nothing of what was done
+        assert {name: time for name, time in times(here / "work").items() if name != "run.lock"} == {
+            name: time for name, time in before.items() if name != "run.lock"
+        }
+    # the first way: back to the old input, whose index is still good
+    (here / "in.parquet").write_bytes(old)
+    assert sanitize("find", "in.parquet", "--work", "work", "--seed", "1", "--json").json["changed"] is False
+    # the second: anew
+    pq.write_table(pa.table({"text": [f"only {ANN}"]}), "in.parquet")
+    found = sanitize("find", "in.parquet", "--work", "work", "--seed", "1", "--replace", "--json").json
     assert (found["documents_in"], found["occurrences"]) == (1, 1) and "another input" in " ".join(found["notes"])
-    assert json.loads(sanitize("top", "work", "--json").out) is not None
     summary = sanitize("run", "in.parquet", "-o", "out", "--work", "work", "--seed", "1", "--json").json
     assert (summary["documents_in"], summary["occurrences"]) == (1, 1)
+    # the third: beside it
+    (here / "in.parquet").write_bytes(old)
+    assert sanitize("find", "in.parquet", "--work", "other", "--seed", "1", "--json").json["documents_in"] == 3
 
 
 def test_a_key_of_ones_own(here: Path, sanitize: Command) -> None:

@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize import publish as room
+from sanitize.disk import disk_trouble
 from sanitize.errors import LeakFound, OutputBroken, ResourceError
 from sanitize.indexing import Settings
 from sanitize.plan import load_plan
-from sanitize.publish import Job, disk_trouble, perform, publish, recorded, shard_name, swap
+from sanitize.publish import Job, perform, publish, recorded, shard_name, swap
 from sanitize.run import run
 from sanitize.shards import sha256
 
@@ -123,6 +124,33 @@ def test_work_that_fails_leaves_no_record(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and "spill" not in path.parts]
 
 
+def cut(raw: bytearray) -> None:
+    del raw[-9:]
+
+
+def flip(raw: bytearray) -> None:
+    raw[len(raw) // 2] ^= 1
+
+
+@pytest.mark.parametrize("spoil", [cut, flip])
+def test_a_file_that_does_not_open_again_does_not_count(tmp_path: Path, spoil: Callable[[bytearray], None]) -> None:
+    def work(task: Task) -> dict[str, Any]:
+        texts = pa.table({"text": [f"{number} {PHONE}" * 9 for number in range(500)]})
+        # without compression only the checksum tells that a bit was flipped
+        pq.write_table(texts, task.folder / "a.parquet", compression="none", use_dictionary=False, write_page_checksum=True)
+        raw = bytearray((task.folder / "a.parquet").read_bytes())
+        spoil(raw)
+        (task.folder / "a.parquet").write_bytes(raw)
+        return {}
+
+    one = dataclasses.replace(job(tmp_path, work), outputs={"a.parquet": tmp_path / "here" / "a.parquet"})
+    with pytest.raises(OutputBroken, match="a.parquet: not readable after it was written"):
+        perform(one)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    if spoil is flip:  # the next room checks the pages of such a file itself
+        assert perform(dataclasses.replace(one, checked_next=frozenset({"a.parquet"}))) == {}
+
+
 def test_a_crash_between_any_two_steps_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The n-th call that touches the disk ends everything, for every n; the next attempt makes all of it."""
 
@@ -210,7 +238,7 @@ def test_a_corpus_is_published_whole(tmp_path: Path) -> None:
     publish(tmp_path / "out", **version(tmp_path, 1))
     assert names(tmp_path / "out") == WHOLE
     assert seen(tmp_path / "out") == {"1"}
-    assert not (tmp_path / "out.tmp").exists()
+    assert not list(tmp_path.glob(".out*"))
 
 
 def test_shards_are_linked_not_copied(tmp_path: Path) -> None:
@@ -230,8 +258,8 @@ def test_shards_are_copied_where_they_cannot_be_linked(tmp_path: Path, monkeypat
 
 
 def test_leftovers_beside_out_are_taken_away(tmp_path: Path) -> None:
-    (tmp_path / "out.tmp" / "data").mkdir(parents=True)
-    (tmp_path / "out.tmp" / "data" / "half.parquet").write_text("half")
+    (tmp_path / ".out.sanitize-new" / "data").mkdir(parents=True)
+    (tmp_path / ".out.sanitize-new" / "data" / "half.parquet").write_text("half")
     publish(tmp_path / "out", **version(tmp_path, 1))
     assert names(tmp_path / "out") == WHOLE
 
@@ -244,7 +272,7 @@ def test_a_shard_that_is_not_what_its_record_says_is_not_published(tmp_path: Pat
     told["shards"][1][0].write_text("another")
     with pytest.raises(OutputBroken, match="sha256"):
         publish(tmp_path / "out", **told)
-    assert not (tmp_path / "out.tmp").exists()
+    assert not list(tmp_path.glob(".out*"))
     assert (seen(tmp_path / "out") == {"1"}) if old else not (tmp_path / "out").exists()
 
 
@@ -255,7 +283,7 @@ def test_pages_and_manifest_are_scanned_before_they_count(tmp_path: Path) -> Non
     with pytest.raises(LeakFound, match="report.html would hold a EMAIL_ADDRESS"):
         publish(tmp_path / "out", **told)
     assert sorted(asked) == ["README.md", "manifest.json", "report.html"] and json.loads(asked["manifest.json"])["version"] == 2
-    assert seen(tmp_path / "out") == {"1"} and not (tmp_path / "out.tmp").exists()
+    assert seen(tmp_path / "out") == {"1"} and not list(tmp_path.glob(".out*"))
 
 
 @pytest.mark.parametrize("atomic", [True, False])
@@ -303,7 +331,7 @@ def test_a_crash_between_any_two_steps_leaves_out_absent_old_or_new(tmp_path: Pa
             publish(out, **told[2])  # the next run mends whatever was left
             assert seen(out) == {"2"} and names(out) == WHOLE
             # bug: where no atomic exchange is to be had, a crash between the two renames leaves OUT.old for good
-            assert not list(tmp_path.glob(f"out-{old}-{n}.*"))
+            assert not list(tmp_path.glob(f".out-{old}-{n}.*"))
         assert n > 10
     assert found == {(False, "absent"), (False, "2"), (True, "1"), (True, "2")} | (set() if atomic else {(True, "absent")})
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from sanitize import crash
 from sanitize.engines.engine import Died, Done
 
 _SERVE = "import sys; sys.path[:] = sys.argv[3:]; from sanitize.engines.child import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
@@ -182,7 +183,7 @@ def _answer(message: bytes) -> bytes:
     try:
         work, place, task, memory, folder = pickle.loads(message)
         os.chdir(folder)  # the parent may have moved since the child was made, and paths may be relative
-        with limited(memory):
+        with limited(memory), crash.asleep() if memory is not None else contextlib.nullcontext():
             answer = measured(work, place, task)
     except Exception as error:
         answer = error.with_traceback(None)

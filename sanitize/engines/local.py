@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sanitize.disk import code_of, failed
 from sanitize.engines.child import Child, borrowed, measured, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
@@ -106,8 +107,12 @@ class Local:
             yield database
         except duckdb.OutOfMemoryException:
             raise ResourceError(f"DuckDB needs more than {self.memory_limit}; give --memory-limit more") from None
-        except duckdb.Error as error:
-            # its messages may quote values: only the kind of error is told
+        except (duckdb.Error, RuntimeError) as error:
+            if type(error) is RuntimeError and "interrupted" in str(error):
+                raise KeyboardInterrupt from None  # a signal came in the middle of a query, and this is all that DuckDB makes of it
+            # its messages may quote values: only the kind of error is told, or that the disk failed
+            if (code := code_of(error)) is not None:
+                raise failed(self.spill.parent, code) from None
             raise ResourceError(f"the engine could not count ({type(error).__name__}); if the disk is not full, this is a bug") from None
         finally:
             database.close()

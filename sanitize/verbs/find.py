@@ -50,6 +50,7 @@ def command(
     max_quarantine: MaxQuarantine = "10%",
     max_doc_bytes: MaxDocBytes = 32 << 20,
     strict: Strict = False,
+    replace: Annotated[bool, typer.Option("--replace", help="make the index of another input anew")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build the index only; a later run with any plan and the same --work uses it."""
@@ -58,7 +59,7 @@ def command(
     columns = columns_of(
         text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
     )
-    show(go(inputs, work, settings_of(locals(), columns)), as_json, _found)
+    show(go(inputs, work, settings_of(locals(), columns, replace=replace)), as_json, _found)
 
 
 def _found(found: Mapping[str, Any]) -> str:

@@ -57,7 +57,9 @@ def command(
     max_doc_bytes: MaxDocBytes = 32 << 20,
     strict: Strict = False,
     verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
-    replace: Annotated[bool, typer.Option("--replace", help="swap an OUT of another plan for the new one, once that is whole")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -1,0 +1,155 @@
+"""A run that ends at any named point leaves OUT absent, old or whole, and the same command ends with the same bytes."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sanitize import crash, publish
+from sanitize.indexing import Settings
+from sanitize.lock import holder_of
+from sanitize.run import run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Crashes one after the other, each in the resume of the one before: none takes the work of those before for more than it is. A point
+# that a run comes by several times is told with the time; as tasks get done, a resume comes by less often.
+INTO_NOTHING = (
+    "work:made:1",
+    "json:aside:1",
+    "task:begun:1",
+    "task:written:1",
+    "task:checked:1",
+    "task:synced:2",
+    "task:renamed:2",
+    "task:settled:1",
+    "task:recorded:2",
+    "find:described:1",
+    "task:renamed:10",
+    "json:aside:2",
+    "find:done:1",
+)
+OVER_AN_OLD_ONE = (
+    "run:described:1",
+    "task:synced:9",
+    "run:judged:1",
+    "publish:linked:2",
+    "publish:paged:1",
+    "publish:built:1",
+    "swap:done:1",
+)
+ELSEWHERE = {"key:written", "swap:aside"}  # these have tests of their own: they want a key of the vault, or a system that cannot exchange
+
+
+def test_every_point_is_passed_at_one_place() -> None:
+    found: list[str] = []
+    for path in (ROOT / "sanitize").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "crash.at":
+                assert isinstance(node.args[0], ast.Constant), path
+                found.append(node.args[0].value)
+    assert sorted(found) == sorted(crash.POINTS)
+    assert {told.rpartition(":")[0] for told in INTO_NOTHING + OVER_AN_OLD_ONE} | ELSEWHERE == set(crash.POINTS)
+
+
+def test_an_unknown_point_is_refused() -> None:
+    assert crash._told("task:renamed:12") == ("task:renamed", 12)
+    assert crash._told("task:renamed") == ("task:renamed", 1)
+    assert crash._told("") == ("", 0)
+    with pytest.raises(ValueError, match="no such point"):
+        crash._told("task:unheard")
+
+
+@pytest.mark.parametrize("points", [INTO_NOTHING, OVER_AN_OLD_ONE], ids=["into nothing", "over an old one"])
+def test_crashes_one_after_another(house: Any, points: tuple[str, ...]) -> None:
+    first = "absent"
+    if points is OVER_AN_OLD_ONE:
+        first = "old"
+        house.put_old()
+    with house.watched():
+        for told in points:
+            said = house.command(SANITIZE_CRASH_AT=told)
+            assert (said.code, said.out) == (137, ""), told
+            assert house.state() == ("new" if told == "swap:done:1" else first), told
+            # what a run that was killed leaves is a file, never a lock
+            assert (house.work / "run.lock").stat().st_size and (told == "work:made:1" or (house.here / ".out.sanitize-lock").exists())
+            assert holder_of(house.work) is None
+            house.silent()
+        house.again()
+    assert not (house.work / "run.lock").stat().st_size
+
+
+def test_a_crash_before_the_key_has_its_name(house: Any) -> None:
+    house.told = ["--rows-per-shard", 25]
+    assert house.command(SANITIZE_CRASH_AT="key:written").code == 137
+    assert not (house.work / "vault" / "key" / "key").exists()
+    run(house.inputs, house.out, settings=Settings(workers=1, rows_per_shard=25))
+    key = house.work / "vault" / "key" / "key"
+    assert len(key.read_text()) == 65 and key.stat().st_mode & 0o777 == 0o600
+    house.clean()
+
+
+def test_a_crash_while_out_stands_aside(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a system cannot exchange two folders, OUT is absent for a moment; the old one is kept until the new one is there."""
+
+    class Crash(BaseException):
+        pass
+
+    def here(point: str) -> None:
+        if point == "swap:aside":
+            raise Crash
+
+    house.put_old()
+    monkeypatch.setattr(publish, "_exchange", lambda *_: False)
+    with monkeypatch.context() as patch:
+        patch.setattr(crash, "at", here)
+        with pytest.raises(Crash):
+            house.again()
+    assert house.state() == "absent" and (house.here / ".out.sanitize-old").is_dir()
+    publish.mend(house.out)  # what the next run does first
+    assert house.state() == "old"
+    house.again()
+
+
+def test_a_worker_that_dies_is_one_clear_error(house: Any) -> None:
+    said = house.command(workers=2, SANITIZE_CRASH_AT="task:renamed:6")  # this process comes by only three times before
+    assert said.code == 7 and "a worker died" in said.err and said.err.count("error: ") == 1
+    assert house.state() == "absent"
+    house.clean()
+    house.again()
+
+
+def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
+    """One crash, one resume; False where the run did not come by the point so often."""
+    if first == "old":
+        house.put_old()
+    with house.watched():
+        said = house.command(SANITIZE_CRASH_AT=f"{point}:{times}")
+        if said.code == 0:
+            assert house.state() == "new"
+            return False
+        assert (said.code, said.out) == (137, "")
+        assert house.state() == ("new" if point == "swap:done" else first)
+        house.silent()
+        house.again()
+    return True
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("point", [point for point in crash.POINTS if point not in ELSEWHERE])
+def test_a_crash_each_time(house: Any, point: str) -> None:
+    """Every time that a run comes by a point, over OUT absent and old."""
+    times = 0
+    while True:
+        times += 1
+        for first in ("absent", "old"):
+            shutil.rmtree(house.work, ignore_errors=True)
+            shutil.rmtree(house.out, ignore_errors=True)
+            if not crashed_and_resumed(house, point, times, first):
+                assert times > 1
+                return

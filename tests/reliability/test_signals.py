@@ -1,0 +1,186 @@
+"""Ctrl-C and SIGTERM, at any stage, to the group or to the command alone: an end in good order, nobody left behind, nothing lost."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sanitize.engines.local import Local
+from sanitize.errors import Locked
+from sanitize.lock import locked, out_locked
+
+# a stage has begun when this lies in the folder
+STAGES = {
+    "begin": "out.private/run.lock",
+    "read": "out.private/spill/read-*",
+    "find": "out.private/tasks/find/00003.json",
+    "apply": "out.private/runs/*/tasks/apply-00003.json",
+    "verify": "out.private/runs/*/sweep/00002.parquet",
+}
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def stopped(house: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> bool:
+    """A run that is sent a signal in a stage, and what must hold then; False where it had ended before."""
+    process: subprocess.Popen[str] = house.start(workers=workers)
+    until = time.monotonic() + 100
+    while not list(house.here.glob(STAGES[stage])) and process.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    if group:
+        os.killpg(process.pid, number)
+    else:
+        os.kill(process.pid, number)
+    said = house.ended(process)
+    if said.code == 0:
+        assert house.state() == "new"
+        return False
+    assert said.code == CODES[number], said
+    assert "stopped; the same command goes on from here" in said.err and "error: " not in said.err
+    assert house.state() == "absent"
+    house.clean()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("stage", "number", "group", "workers"),
+    [
+        ("find", signal.SIGINT, True, 2),
+        ("apply", signal.SIGTERM, True, 2),
+        ("find", signal.SIGTERM, False, 1),
+    ],
+)
+def test_a_signal_stops_in_good_order(large: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
+    assert stopped(large, stage, number, group, workers)
+    assert len(list(large.work.glob("tasks/find/*.json"))) >= 3
+    if workers == 2:
+        large.again()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("group", [True, False])
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_signal_in_every_stage(large: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
+    stopped(large, stage, number, group, workers)
+    large.again()
+
+
+def test_a_query_is_stopped(tmp_path: Path) -> None:
+    """What DuckDB does can take minutes: a signal is heard all the same."""
+    script = (
+        "import sys; from pathlib import Path; from sanitize import cli; from sanitize.engines.local import Local\n"
+        "sys.argv = ['sanitize', '--version']\n"
+        "def app():\n"
+        "    print('begun', flush=True)\n"
+        "    query = 'SELECT sum(hash(a.range, b.range)) FROM range(1000000) a, range(1000000) b'\n"
+        "    Local(workers=1, spill=Path('spill')).scalar(query, {})\n"
+        "cli.app = app; cli.main()"
+    )
+    root = Path(__file__).resolve().parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped" in err and "Traceback" not in err, err
+
+
+# ---- two at once ----
+
+
+def test_a_held_work_and_a_held_out_are_left_alone(house: Any) -> None:
+    """The exit code of `Locked` is held in the tests of the command."""
+    house.put_old()
+    house.work.mkdir()
+    for name, hold in (("out.private", locked(house.work)), ("out", out_locked(house.out))):
+        with hold, pytest.raises(Locked) as caught:
+            house.again()
+        said = rf"{house.here}/{name}: process {os.getpid()} on {os.uname().nodename} has been at work here for [0-9]+ s; wait for it"
+        assert re.match(said, str(caught.value))
+        assert house.state() == "old"
+    house.again()
+
+
+def test_two_runs_at_once(house: Any) -> None:
+    """One publishes; the other stops, or comes so late that there is nothing to do."""
+    both = [house.start("--json") for _ in range(2)]
+    said = [house.ended(one) for one in both]
+    codes = sorted(one.code for one in said)
+    assert codes in ([0, 6], [0, 0]), said
+    assert sum('"changed": true' in one.out for one in said) == 1
+    assert house.state() == "new"
+    house.clean()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("own_work", [False, True])
+def test_twenty_times_two_runs_at_once(house: Any, own_work: bool) -> None:
+    draw, refused = random.Random(7), 0
+    for number in range(20):
+        shutil.rmtree(house.work, ignore_errors=True)
+        shutil.rmtree(house.out, ignore_errors=True)
+        more = [["--work", str(house.here / "out.private")], ["--work", str(house.here / ("other" if own_work else "out.private"))]]
+        both = []
+        for words in more:
+            both.append(house.start("--json", *words))
+            time.sleep(draw.uniform(0, 0.4) if number % 2 else 0)
+        said = [house.ended(one) for one in both]
+        assert {one.code for one in said} <= {0, 6} and sum('"changed": true' in one.out for one in said) == 1, said
+        refused += sum(one.code == 6 for one in said)
+        assert house.state() == "new"
+        shutil.rmtree(house.here / "other", ignore_errors=True)
+    assert refused
+
+
+def test_a_lock_whose_file_went_away_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OUT's lock is a file that its holder takes away: who opened it just before must not hold a file that has no name."""
+    out, whole, times = tmp_path / "out", fcntl.flock, [0]
+
+    def late(handle: int, how: int) -> None:
+        times[0] += 1
+        if times[0] == 1:
+            (tmp_path / ".out.sanitize-lock").unlink()
+        whole(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with out_locked(out):
+        assert times[0] == 2 and (tmp_path / ".out.sanitize-lock").stat().st_size
+        with pytest.raises(Locked), out_locked(out):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+# ---- the engine ----
+
+
+def test_workers_at_work_are_ended(tmp_path: Path) -> None:
+    engine = Local(workers=2, spill=tmp_path)
+    tasks = engine.map_shards(time.sleep, [0.0, 600.0, 600.0])
+    next(tasks)
+    workers = [child._process.pid for child in engine._children if child._process is not None]
+    began = time.monotonic()
+    engine.close()
+    assert len(workers) == 2 and time.monotonic() - began < 20
+    assert [pid for pid in workers if Path(f"/proc/{pid}").exists()] == []
