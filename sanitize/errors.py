@@ -17,7 +17,7 @@ A message says what, where, what was expected and what to do. It never carries a
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "InputRefused",
@@ -63,9 +63,10 @@ class OutputBroken(SanitizeError):
 
 
 class LeakFound(SanitizeError):
-    """A value that had to go was found in the output. Nothing was published."""
+    """A value that had to go was found in the output. Nothing was published. `findings`, where known: file, place, kind, form and times."""
 
     exit_code = 4
+    findings: Sequence[Mapping[str, object]] = ()
 
 
 class QuarantineExceeded(SanitizeError):

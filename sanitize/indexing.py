@@ -31,7 +31,7 @@ from sanitize.corpus import Columns, documents_of, leaf_named, policies_for
 from sanitize.engines.child import peak_mb
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
-from sanitize.errors import QuarantineExceeded, UsageError
+from sanitize.errors import QuarantineExceeded, UsageError, nearest
 from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
 from sanitize.lock import locked
@@ -64,6 +64,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
             raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
+        if self.verify not in ("fast", "full", "off"):
+            raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
 
     @property
     def reading_bytes(self) -> int:

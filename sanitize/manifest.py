@@ -64,6 +64,7 @@ def summary_of(
     kinds: dict[str, dict[str, Any]],
     applied: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any],
+    drilled: Mapping[str, Any],
     policies: Mapping[str, str],
     public_key: bool,
     dropped: Sequence[Mapping[str, Any]] = (),
@@ -94,7 +95,8 @@ def summary_of(
         "by_kind": kinds,
         "parts": [dict(one) for one in told],
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
-        "verify": {**verified, "forms": list(FORMS) if checked else [], "files": len(applied) + 3},
+        "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
+        "drill": dict(drilled),
         "publishable": plan.publishable and checked,
         "plan_name": plan.name,
         "plan_hash": plan_hash,

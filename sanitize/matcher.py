@@ -7,7 +7,9 @@ byte. Exact, and as fast for many values as for few. Nothing here knows a kind's
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import shutil
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ from sanitize.spans import Buffers, arrow, cut, matches
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 FORMS = ("exact", "case-folded", "NFKC")
+_RANGE = 100_000  # spellings that are sorted at a time when the forms are gathered: some 30 MB
+_FORMS = pa.schema([("form", pa.large_string()), ("kind", pa.int32()), ("value_id", pa.int64())])
 _PAD = np.zeros(16, np.uint8)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _AT = ord("@")
@@ -78,26 +82,47 @@ class Flagged:
 
     @classmethod
     def write(cls, values: Sequence[Path], edited: Sequence[str], out: Path) -> int:
-        """Gather the forms of all values of the edited kinds from the vault into one file; returns how many distinct values."""
+        """Gather the forms of all values of the edited kinds from the vault into one file; returns how many distinct values.
+
+        The forms are parted by ranges of the alphabet on the disk, and sorted range by range: memory is that of one range.
+        """
         numbers = {name: number for number, name in enumerate(kinds())}
-        frames = []
-        for path in values:
-            frame = pl.DataFrame(pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None))
-            frame = frame.with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind").is_in(list(edited)))
-            frames.append(frame.with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32)))
-        frame = pl.concat(frames) if frames else pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String})
-        plainly = frame.with_columns(form=_ascii_lower(frame["value"]))
-        wide = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
-        # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-        wide = wide.with_columns(form=pl.Series([value.translate(_COMPATIBLE) for value in wide["value"]], dtype=pl.String))
-        both = (
-            pl.concat([plainly, wide])
-            .filter(pl.col("form") != "")
-            .unique(["form", "kind"], keep="first", maintain_order=True)
-            .sort("form", "kind")
-        )
-        pq.write_table(both.select("form", "kind", "value_id").to_arrow(compat_level=pl.CompatLevel.oldest()), out, compression="lz4")
-        return int(frame["value_id"].n_unique())
+        rows = sum(pq.read_metadata(path).num_rows for path in values)
+        edges = _edges(values, -(-rows // _RANGE))
+        ids: list[I64] = []
+        wide: list[pl.DataFrame] = []
+        folder = out.with_name(f".{out.name}.parts")
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
+        folder.mkdir()
+        with contextlib.ExitStack() as open_files:
+            open_files.callback(shutil.rmtree, folder, ignore_errors=True)
+            parts = [folder / f"{number}.arrow" for number in range(len(edges) + 1)]
+            writers = [open_files.enter_context(pa.ipc.new_stream(part, _FORMS)) for part in parts]
+            for path in values:
+                table = pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None)
+                frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind").is_in(list(edited)))
+                frame = frame.with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
+                ids.append(np.unique(frame["value_id"].to_numpy()))
+                some = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
+                # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
+                forms = pl.Series([compatible(value) for value in some["value"]], dtype=pl.String)
+                wide.append(some.select(forms.alias("form"), "kind", "value_id"))
+                plainly = frame.select(_ascii_lower(frame["value"]).alias("form"), "kind", "value_id")
+                for rows_of, writer in zip(_parted(plainly, edges), writers, strict=True):
+                    writer.write_table(rows_of.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS))
+            for writer in writers:
+                writer.close()
+            others = _parted(pl.concat(wide), edges) if wide else [pl.DataFrame(schema=pl.Schema(_FORMS))] * len(parts)
+            with pq.ParquetWriter(out, _FORMS, compression="lz4") as made:
+                for part, other in zip(parts, others, strict=True):
+                    both = pl.concat([pl.DataFrame(pa.ipc.open_stream(pa.memory_map(str(part))).read_all()), other])
+                    both = (
+                        both.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True).sort("form", "kind")
+                    )
+                    made.write_table(both.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS))
+        every = np.concatenate(ids) if ids else np.empty(0, np.int64)
+        every.sort()  # in place: np.unique would hold them several times over
+        return int((every[1:] != every[:-1]).sum()) + 1 if len(every) else 0
 
     @classmethod
     def read(cls, path: Path) -> Flagged:
@@ -105,8 +130,8 @@ class Flagged:
         stat = path.stat()
         return _flagged(path, stat.st_mtime_ns, stat.st_ino)
 
-    def find(self, texts: pa.LargeStringArray) -> Matches:
-        """All bounded places of all forms in a column of texts, in any ASCII letter case."""
+    def find(self, texts: pa.LargeStringArray, bounded: bool = True) -> Matches:
+        """All places of all forms in a column of texts, in any ASCII letter case; `bounded`: only where the kind's boundary rule allows."""
         buffers = Buffers.of(texts)
         if not len(self) or not len(buffers.data):
             return _no_matches()
@@ -127,18 +152,26 @@ class Flagged:
         # inside one text, and not glued to bytes that the kind's rule forbids
         good = stop <= buffers.offsets[text_no + 1]
         at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
-        kind = self.kind[form]
-        before = (at > buffers.offsets[text_no]) & self.word[low[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
-        after = (
-            (stop < buffers.offsets[text_no + 1])
-            & self.word[low[stop - 1]]
-            & self.not_after[kind, buffers.data[np.minimum(stop, size - 1)]]
-        )
-        good = ~(before | after)
-        at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
+        if bounded:
+            good = self._bounded(buffers, low, at, stop, text_no, form)
+            at, form, stop, text_no = at[good], form[good], stop[good], text_no[good]
         order = np.lexsort((-stop, at))
         base = buffers.offsets[text_no]
         return Matches(text_no[order], (at - base)[order], (stop - base)[order], form[order])
+
+    def bounded(self, texts: pa.LargeStringArray, found: Matches) -> npt.NDArray[np.bool_]:
+        """Which of the places that `find` gave without bounds the kind's boundary rule allows."""
+        buffers = Buffers.of(texts)
+        base = buffers.offsets[found.text_no]
+        return self._bounded(buffers, buffers.data, base + found.start, base + found.stop, found.text_no, found.form)
+
+    def _bounded(self, buffers: Buffers, data: npt.NDArray[np.uint8], at: I64, stop: I64, text_no: I64, form: I64) -> npt.NDArray[np.bool_]:
+        kind, last = self.kind[form], max(len(buffers.data) - 1, 0)
+        before = (at > buffers.offsets[text_no]) & self.word[data[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
+        after = stop < buffers.offsets[text_no + 1]
+        after &= self.word[data[stop - 1]] & self.not_after[kind, buffers.data[np.minimum(stop, last)]]
+        good: npt.NDArray[np.bool_] = ~(before | after)
+        return good
 
     def find_compatible(self, texts: pa.LargeStringArray) -> Matches:
         """Places of forms that only show once characters are in their compatibility form; byte places are those of the text as it is.
@@ -166,7 +199,7 @@ class Flagged:
                 edge += step * inside
         # a loop over windows around rare characters: Unicode's compatibility forms have no columnar implementation
         raw = cut(buffers, low, high).to_pylist()
-        found = self.find(pa.array([window.translate(_COMPATIBLE) for window in raw], pa.large_string()))
+        found = self.find(pa.array([compatible(window) for window in raw], pa.large_string()))
         first, last = np.empty(len(found.start), np.int64), np.empty(len(found.start), np.int64)
         for place in np.unique(found.text_no):
             mine = np.flatnonzero(found.text_no == place)
@@ -255,6 +288,26 @@ def ranges(low: I64, high: I64) -> tuple[I64, I64]:
     return each, np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)
 
 
+def _edges(values: Sequence[Path], parts: int) -> list[str]:
+    """Where the alphabet is cut so that the forms fall into about so many equal ranges, from a sample of them."""
+    if parts <= 1:
+        return []
+    sample = []
+    for path in values[:: max(1, len(values) // 16)]:
+        column = pq.read_table(path, columns=["value"], partitioning=None)["value"]
+        sample += pc.ascii_lower(column.take(pa.array(range(0, len(column), 64)))).to_pylist()
+    ordered = sorted(sample, key=str.encode)
+    return sorted({ordered[len(ordered) * number // parts] for number in range(1, parts)}, key=str.encode)
+
+
+def _parted(frame: pl.DataFrame, edges: list[str]) -> list[pl.DataFrame]:
+    """The rows of a frame by the range that their form falls into."""
+    if not edges:
+        return [frame]
+    number = pl.Series(edges).search_sorted(frame["form"], side="right")
+    return [frame.filter(number == part) for part in range(len(edges) + 1)]
+
+
 def _no_matches() -> Matches:
     nothing = np.empty(0, np.int64)
     return Matches(nothing, nothing, nothing, nothing)
@@ -269,6 +322,11 @@ class _Compatible(dict[int, str]):
 
 
 _COMPATIBLE = _Compatible()
+
+
+def compatible(text: str) -> str:
+    """A text in its Unicode compatibility form, letter case folded."""
+    return text.translate(_COMPATIBLE)
 
 
 @functools.cache

@@ -21,18 +21,20 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, queries, report, vault
+from sanitize import apply, counts, drill, queries, report, vault
 from sanitize.errors import LeakFound, OutputBroken, UsageError
+from sanitize.forms import write_passes
+from sanitize.full import full
 from sanitize.indexing import Indexing, Settings
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, disk_trouble, publish
+from sanitize.publish import Job, disk_trouble, publish, shard_name
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
-from sanitize.verify import VerifyTask, opaque_of, scan, verify_task
+from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
 
 class Run:
@@ -61,6 +63,8 @@ class Run:
         counted = self._count(drops)
         applied = self.index.map("apply", [self._apply_job(counted, no) for no in range(len(self.index.ranges))])
         verified = self._verify(counted, applied)
+        with self.index.stages.measure("drill"), disk_trouble(self.index.work):
+            drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
         summary = summary_of(
             self.plan,
             self.hash,
@@ -75,6 +79,7 @@ class Run:
                 if (said := editor.told(counts))
             ],
             verified=verified,
+            drilled=drilled,
             policies=self.index.policies,
             public_key=self.index.key.public,
         )
@@ -158,7 +163,32 @@ class Run:
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
         self._judge(seen, second=set(again))
-        return {"mode": mode, "values_checked": checked, "swept": swept}
+        found = {"mode": mode, "values_checked": checked, "swept": swept}
+        return found if mode == "fast" else {**found, **self._verify_fully()}
+
+    def _verify_fully(self) -> dict[str, Any]:
+        """Every byte of the shards in all forms; what the pages hold is looked at when they are written."""
+        work = self.index.work
+        with self.index.stages.measure("verify"), disk_trouble(work):
+            self.passes, _ = write_passes(self.index.files("vault", "values"), list(self.plan.edited), work / "spill" / "passes")
+            shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
+            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
+        if found["findings"]:
+            raise leak(str(self.out), found["findings"], "", "nothing was published")
+        return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
+
+    def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
+        """What the pages of OUT would give away: (page, kind)."""
+        mode, folder = self.index.settings.verify, vault.private(self.index.work / "spill") / "texts"
+        found = scan(self.folder / "counts" / "flagged.parquet", texts) if mode != "off" else []
+        if mode == "full" and not found:
+            folder.mkdir(exist_ok=True)
+            for name, text in texts.items():
+                (folder / name).write_text(text, "utf-8")
+            files = [(folder / name, name) for name in texts]
+            seen = full(self.index.engine, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            found = [(one.file, one.kind) for one in seen["findings"]]
+        return found
 
     def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path) -> Job:
         low, high = self.index.ranges[no]
@@ -261,7 +291,7 @@ class Run:
             manifest=manifest,
             still=lambda: self._unchanged(),
             mark=hashlib.blake2b(os.fsencode(self.index.work.resolve()), digest_size=4).hexdigest(),
-            leaks_in=lambda texts: scan(self.folder / "counts" / "flagged.parquet", texts) if self.index.settings.verify != "off" else [],
+            leaks_in=self._leaks_in,
         )
 
     def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:

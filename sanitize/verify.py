@@ -8,8 +8,12 @@ allows one; one inside an original that was kept on purpose, or strictly inside 
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,33 +26,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize import tables
-from sanitize.cells import Leaf, flatten, leaves, plain
-from sanitize.errors import LeakFound, OutputBroken, UsageError
+from sanitize.cells import Leaf, flatten, leaves
+from sanitize.engines.engine import Engine
+from sanitize.engines.local import Local
+from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
+from sanitize.forms import write_passes
+from sanitize.full import Finding, full
 from sanitize.kinds.kind import kinds
-from sanitize.matcher import FORMS, Flagged, Matches, ranges
+from sanitize.matcher import FORMS, Flagged
+from sanitize.places import VerifyTask as VerifyTask
+from sanitize.places import batches, inside_kept, owned
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
 I64 = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifyTask:
-    """One shard to be looked at, with the tables that say what was kept and replaced in it."""
-
-    no: int
-    first: int
-    last: int
-    shard: Path
-    flagged: Path
-    kept: Path
-    edits: Path
-    occurrences: Path
-    opaque: tuple[str, ...]  # kinds that the plan leaves, and that nothing inside is looked at for
-    rows: Path  # the doc_no of every row of the shard
-    documents: Documents
-    leaves: tuple[Leaf, ...]
-    sweep: Path  # what is left over in the text is written here, as occurrences
+_SMALL = 16 << 20  # bytes of shards that are looked at sooner than workers have begun
+_PAGES = ("README.md", "report.html", "manifest.json")
 
 
 def verify_task(task: VerifyTask) -> dict[str, Any]:
@@ -60,7 +53,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     residual: list[_Residual] = []
     leaks: list[tuple[str, str, int]] = []
     rows = text_bytes = seen = 0
-    for table, doc_no in _batches(task):
+    for table, doc_no in batches(task):
         rows += table.num_rows
         low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
         here = kept[int(low) : int(high)]
@@ -72,7 +65,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                 if not len(seen_at.form):
                     continue
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
-                inside, hits = _inside(here, docs, cells, seen_at)
+                inside, hits = inside_kept(here, docs, cells, seen_at.start, seen_at.stop)
                 seen += hits if exact else 0
                 if not inside.all():
                     rest = np.flatnonzero(~inside)
@@ -109,37 +102,6 @@ def _other_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArray]]:
             yield field.name, pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset)
 
 
-def _batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
-    """The shard's rows as plain tables, with the doc_no of each: documents that are gone have none."""
-    with pq.ParquetFile(task.shard, page_checksum_verification=True) as file:
-        numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
-        if len(numbers) != file.metadata.num_rows:
-            raise OutputBroken(f"{task.shard}: {file.metadata.num_rows} rows, where the run wrote {len(numbers)}; run again with --replace")
-        at = 0
-        for batch in file.iter_batches(5_000, use_threads=False):
-            if batch.num_rows:
-                columns = {name: plain(batch.column(name)) for name in batch.schema.names}
-                yield pa.table(columns), numbers[at : at + batch.num_rows]
-                at += batch.num_rows
-
-
-def _inside(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32], seen_at: Matches) -> tuple[npt.NDArray[np.bool_], int]:
-    """True for matches inside a kept original; and how many kept originals are matched from end to end."""
-    if not kept.height:
-        return np.zeros(len(docs), np.bool_), 0
-    base = int(docs.min())
-    unit = np.int64(1) << 30
-    cell_count = int(max(cells.max(), kept["cell"].max())) + 1
-    key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * unit
-    mine = ((docs - base) * cell_count + cells) * unit
-    start, stop = key + kept["start_byte"].to_numpy(), key + kept["stop_byte"].to_numpy()
-    # the furthest end of all kept originals that begin before a match
-    place = np.searchsorted(start, mine + seen_at.start, side="right") - 1
-    inside = (place >= 0) & (np.maximum.accumulate(stop)[np.maximum(place, 0)] >= mine + seen_at.stop)
-    each, entry = ranges(np.searchsorted(start, mine + seen_at.start, side="left"), place + 1)
-    return inside, len(np.unique(entry[stop[entry] == (mine + seen_at.stop)[each]]))
-
-
 @dataclass(frozen=True)
 class _Residual:
     """Matches that no kept original holds, in output bytes."""
@@ -163,72 +125,11 @@ def _sorted_out(
         np.concatenate([getattr(one, name) for one in residual]) for name in ("doc_no", "cell", "start", "stop", "form")
     )
     column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
-    wanted = pl.Series(np.unique(doc_no))
-    edits = pl.DataFrame(pq.read_table(task.edits, columns=["doc_no", "cell", "start_byte", "stop_byte", "replacement"], partitioning=None))
-    edits = edits.filter(pl.col("doc_no").is_in(wanted.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
-    found = pl.DataFrame(pq.read_table(task.occurrences, columns=["doc_no", "cell", "start_byte", "stop_byte", "kind"], partitioning=None))
-    left = found.filter(pl.col("doc_no").is_in(wanted.implode()) & pl.col("kind").cast(pl.String).is_in(list(task.opaque)))
-    place = _Places(edits, int(max(cell.max(), edits["cell"].max() or 0, left["cell"].max() or 0)) + 1, int(doc_no.min()))
-    inside = np.zeros(len(form), np.bool_)
-    whole = np.zeros(len(form), np.bool_)
-    mine = place.key(doc_no, cell)
-    for spans, is_edit in ((edits, True), (left, False)):
-        key = place.key(spans["doc_no"].to_numpy(), spans["cell"].to_numpy())
-        low = key + place.shifted(key, spans["start_byte"].to_numpy())
-        high = low + spans["size"].to_numpy() if is_edit else key + place.shifted(key, spans["stop_byte"].to_numpy())
-        if len(low):
-            at = np.maximum(np.searchsorted(low, mine + start, side="right") - 1, 0)
-            within = (low[at] <= mine + start) & (high[at] >= mine + stop)
-            equal = (low[at] == mine + start) & (high[at] == mine + stop)
-            inside |= within & ~equal
-            whole |= equal & is_edit
-    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in np.flatnonzero(whole)]
-    rest = np.flatnonzero(~inside & ~whole)
-    first, last = place.original(mine[rest], start[rest], stop[rest])
-    return list(zip(*(part.tolist() for part in (doc_no[rest], cell[rest], first, last, form[rest])), strict=True)), leaks
-
-
-class _Places:
-    """Places in output texts for places in input texts, and back, by the edits between them."""
-
-    _UNIT = np.int64(1) << 30
-
-    def __init__(self, edits: pl.DataFrame, cells: int, first_doc_no: int) -> None:
-        self.cells, self.base = cells, first_doc_no
-        key = self.key(edits["doc_no"].to_numpy(), edits["cell"].to_numpy())
-        self.low, self.high = key + edits["start_byte"].to_numpy(), key + edits["stop_byte"].to_numpy()
-        grown = edits["size"].to_numpy() - (self.high - self.low)
-        self.total = np.concatenate([[0], np.cumsum(grown)])
-        self.out_low = self.low + self.total[:-1] - self.total[np.searchsorted(key, key)]
-        self.out_high = self.out_low + edits["size"].to_numpy()
-
-    def key(self, doc_no: I64, cell: I64) -> I64:
-        """A number for each cell, ascending, with room for the places in it."""
-        return (doc_no - self.base) * (self.cells * self._UNIT) + cell * self._UNIT
-
-    def shifted(self, key: I64, place: I64) -> I64:
-        """Places of the input text in the output text."""
-        before = np.searchsorted(self.high, key + place, side="right")
-        moved: I64 = place + self.total[before] - self.total[np.minimum(np.searchsorted(self.low, key), before)]
-        return moved
-
-    def original(self, key: I64, start: I64, stop: I64) -> tuple[I64, I64]:
-        """Spans of the output text in the input text; one that reaches into a replacement takes the whole of what it replaced."""
-        spans = []
-        for place, left in ((start, True), (stop, False)):
-            at = np.searchsorted(self.out_high if left else self.out_low, key + place, side="right" if left else "left")
-            # `at` edits lie before the place; the next one (or, for a stop, the last of them) may hold it
-            first = np.minimum(np.searchsorted(self.low, key), at)
-            moved = place - (self.total[at] - self.total[first])
-            if left:
-                inner = np.minimum(at, max(len(self.low) - 1, 0))
-                holds = (at < len(self.low)) & (self.out_low[inner] < key + place) if len(self.low) else np.zeros(len(place), np.bool_)
-                spans.append(np.where(holds, self.low[inner] - key, moved) if len(self.low) else moved)
-            else:
-                inner = np.maximum(at - 1, 0)
-                holds = (at > first) & (self.out_high[inner] > key + place) if len(self.low) else np.zeros(len(place), np.bool_)
-                spans.append(np.where(holds, self.high[inner] - key, moved) if len(self.low) else moved)
-        return spans[0], spans[1]
+    whose = owned(task.edits, task.occurrences, task.opaque, doc_no, cell, start, stop)
+    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in np.flatnonzero(whose.whole)]
+    rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
+    parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], form[rest])
+    return list(zip(*(part.tolist() for part in parts), strict=True)), leaks
 
 
 def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], flagged: Flagged) -> int:
@@ -276,59 +177,116 @@ def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:
     return found
 
 
-def check(out: Path | str, work: Path | str | None = None) -> dict[str, Any]:
+def check(out: Path | str, work: Path | str | None = None, *, mode: str = "full", workers: int | None = None) -> dict[str, Any]:
     """Look at a published OUT again: every shard is what the manifest says, and holds nothing that had to go.
 
-    Raises OutputBroken (a broken or foreign shard), LeakFound, or UsageError where WORK is not the one OUT was made in.
+    `fast` looks at every string of every column, and at the pages, in the forms of the run's own check; `full` at every byte of every
+    file and everything decoded from them, in all forms. Returns `values_checked`, `forms`, `ambiguous` (places of values that are too
+    short or too common to tell, by kind), and for `full` `looked` (bytes by place) and `passes`.
+
+    Raises OutputBroken (a broken or foreign shard), LeakFound (its `findings` say where), or UsageError where WORK is not the one OUT
+    was made in.
     """
+    if mode not in ("fast", "full"):
+        raise UsageError(f"--verify {mode}: {nearest(mode, ('fast', 'full'))}")
     out, work = Path(out), Path(work or f"{out}.private")
     corpus = Corpus.open(out)
     corpus.check()
     described = read_json(work / "index.json")
     folder = work / "runs" / str(corpus.manifest["plan_hash"])
-    flagged = folder / "counts" / "flagged.parquet"
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(f"{out}: was made with --verify off, so there is nothing to hold it against; run again without, and --replace")
-    if described is None or not flagged.is_file():
+    if described is None or not (folder / "counts" / "flagged.parquet").is_file():
         raise UsageError(f"{work}: does not hold the run that made {out}; name its folder with --work (default: {out}.private)")
-    documents = Documents.from_json(described["documents"])
-    which = tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"])
-    results = []
-    with tempfile.TemporaryDirectory(prefix="sanitize-verify-") as spill:
-        for no, (shard, (low, high)) in enumerate(zip(corpus.shards, described["ranges"], strict=True)):
-            name = f"{no:05d}.parquet"
-            task = VerifyTask(
-                no=no,
-                first=low,
-                last=high,
-                shard=shard.path,
-                flagged=flagged,
-                kept=folder / "kept" / name,
-                edits=folder / "edits" / name,
-                occurrences=work / "tables" / "occurrences" / name,
-                opaque=opaque_of(corpus.manifest["plan"]["leave"]),
-                rows=folder / "rows" / name,
-                documents=documents,
-                leaves=which,
-                sweep=Path(spill) / name,
-            )
-            results.append(verify_task(task))
+    (work / "spill").mkdir(mode=0o700, exist_ok=True)
     try:
-        texts = {page: (out / page).read_text("utf-8") for page in ("README.md", "report.html", "manifest.json")}
-    except (OSError, UnicodeDecodeError) as error:
-        raise OutputBroken(f"{out}: a page of it cannot be read ({type(error).__name__}); run again with --replace") from None
-    pages = scan(flagged, texts)
-    leaks = sum(len(result["leaks"]) + result["swept"] for result in results) + len(pages)
-    lost = sum(result["kept_planned"] - result["kept_seen"] for result in results)
-    if leaks or lost:
-        raise LeakFound(
-            f"{out}: {leaks} places hold a value that had to go, {lost} kept originals are not where they were left; do not publish it"
+        with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:
+            tasks = list(_tasks_of(corpus, work, folder, described, Path(spill)))
+            small = sum(task.shard.stat().st_size for task in tasks) < _SMALL
+            engine = Local(workers=workers or (1 if small else os.cpu_count() or 1), spill=Path(spill))
+            try:
+                look = _fully if mode == "full" else _quickly
+                found = look(engine, corpus, tasks, work, Path(spill))
+            finally:
+                engine.close()
+    finally:
+        with contextlib.suppress(OSError):
+            (work / "spill").rmdir()
+    lost = found.pop("kept_planned") - found.pop("kept_seen")
+    findings = found.pop("findings")
+    if findings or lost:
+        raise leak(str(out), findings, f"{lost} kept originals are not where they were left; " if lost else "", "do not publish it")
+    return {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)}
+
+
+def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> LeakFound:
+    """The error that names the places of leaks, the first few of them one by one."""
+    times = sum(finding.times for finding in findings)
+    shown = "; ".join(str(finding) for finding in findings[:5]) + (
+        f"; and {len(findings) - 5} more kinds of places" if findings[5:] else ""
+    )
+    said = f"{times} places hold a value that had to go ({shown}); " if findings else ""
+    error = LeakFound(f"{where}: {said}{more}{advice}")
+    error.findings = [dataclasses.asdict(finding) for finding in findings]
+    return error
+
+
+def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, Any], spill: Path) -> Iterator[VerifyTask]:
+    """The shards of a published corpus, each with the tables that say what was kept and replaced in it."""
+    documents = Documents.from_json(described["documents"])
+    for no, (shard, (low, high)) in enumerate(zip(corpus.shards, described["ranges"], strict=True)):
+        name = f"{no:05d}.parquet"
+        yield VerifyTask(
+            no=no,
+            first=low,
+            last=high,
+            shard=shard.path,
+            flagged=folder / "counts" / "flagged.parquet",
+            kept=folder / "kept" / name,
+            edits=folder / "edits" / name,
+            occurrences=work / "tables" / "occurrences" / name,
+            opaque=opaque_of(corpus.manifest["plan"]["leave"]),
+            rows=folder / "rows" / name,
+            documents=documents,
+            leaves=tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"]),
+            sweep=spill / name,
         )
+
+
+def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
+    """The check of `run`, again."""
+    results = [done.result for done in engine.map_shards(verify_task, tasks)]
+    texts = {}
+    for page in _PAGES:
+        try:
+            texts[page] = (corpus.path / page).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise OutputBroken(f"{corpus.path}: {page} cannot be read ({type(error).__name__}); run again with --replace") from None
+    seen: Counter[tuple[str, str, str, str]] = Counter()
+    for result in results:
+        seen.update(("data", f"column {column}", kind, "fast") for column, kind, _ in result["leaks"])
+        if result["swept"]:
+            seen["data", "texts", "values", "fast"] += result["swept"]
+    if tasks:
+        seen.update((page, "text", kind, "fast") for page, kind in scan(tasks[0].flagged, texts))
     return {
-        "leaks": 0,
-        "shards": len(results),
-        "rows": sum(result["rows"] for result in results),
+        "findings": [Finding(*where, times) for where, times in sorted(seen.items())],
+        "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],
         "forms": list(FORMS),
-        "out": str(out),
-        "work": str(work),
+        "ambiguous": {},
+        **{name: sum(result[name] for result in results) for name in ("rows", "kept_seen", "kept_planned")},
     }
+
+
+def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
+    """Every file of the folder, in all forms."""
+    out = corpus.path
+    missing = [page for page in _PAGES if not (out / page).is_file()]
+    if missing:
+        raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
+    edited = sorted({kind for part in corpus.manifest["plan"]["edit"] for kind in part["kinds"]})
+    passes, distinct = write_passes(sorted((work / "vault" / "values").glob("*.parquet")), edited, spill / "passes")
+    shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
+    ours = {task.shard for task in tasks}
+    others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]
+    return {"values_checked": distinct, **full(engine, shards, others, passes, spill, _PAGES)}

@@ -564,8 +564,12 @@ def test_status(ran: Path, sanitize: Command) -> None:
 
 def test_verify(ran: Path, sanitize: Command) -> None:
     said = sanitize("verify", ran / "out", "--json").json
-    assert (said["leaks"], said["shards"], said["rows"]) == (0, 1, 3)
-    assert "0 values that had to go" in sanitize("verify", ran / "out").out
+    assert (said["leaks"], said["shards"], said["rows"], said["mode"], len(said["forms"])) == (0, 1, 3, "full", 13)
+    shown = sanitize("verify", ran / "out", "--workers", "1").out
+    assert f"0 of {said['values_checked']} values that had to go were found in 13 forms" in shown and "MB of raw bytes" in shown
+    fast = sanitize("verify", ran / "out", "--verify", "fast", "--json").json
+    assert (fast["leaks"], fast["mode"], fast["forms"]) == (0, "fast", ["exact", "case-folded", "NFKC"])
+    assert sanitize("verify", ran / "out", "--verify", "deep").code == 2
 
 
 def test_work_can_be_asked_from_another_folder(ran: Path, tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,11 +27,11 @@ from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.find.patterns import Found, Patterns
 from sanitize.indexing import Settings
 from sanitize.kinds.kind import WORD, kinds
-from sanitize.matcher import Flagged
+from sanitize.matcher import Flagged, Matches
 from sanitize.plan import load_plan
 from sanitize.run import run
 from sanitize.shards import Documents, Source, cell_leaves, sha256
-from sanitize.verify import Matches, VerifyTask, check, scan, verify_task
+from sanitize.verify import VerifyTask, check, scan, verify_task
 
 BOB, LEE, PHONE, CARD, IP = "bob.lee@example.com", "lee@example.com", "212-555-0123", "4111 1111 1111 1111", "192.0.2.7"
 KINDS = list(kinds())
@@ -651,11 +651,13 @@ def contents(out: Path) -> dict[str, bytes]:
 
 
 def overlooked(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """The finder overlooks every n-th occurrence."""
+    """The finder overlooks every n-th occurrence, in the user's documents only: the drill would stop such a run."""
     whole = Patterns.run
 
     def run_and_forget(self: Patterns, texts: Any) -> Found:
         found = whole(self, texts)
+        if any("Reach " in text for text in texts.slice(0, 3).to_pylist()):
+            return found
         rows = np.arange(len(found.which)) % number != number - 1
         columns = ("text_no", "start_byte", "stop_byte", "start", "stop", "which", "section")
         return dataclasses.replace(found, **{name: getattr(found, name)[rows] for name in columns})

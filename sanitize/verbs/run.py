@@ -56,7 +56,7 @@ def command(
     max_quarantine: MaxQuarantine = "10%",
     max_doc_bytes: MaxDocBytes = 32 << 20,
     strict: Strict = False,
-    verify: Annotated[str, typer.Option(help="fast, or off (then not publishable)")] = "fast",
+    verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
     replace: Annotated[bool, typer.Option("--replace", help="swap an OUT of another plan for the new one, once that is whole")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
     as_json: AsJson = False,
@@ -69,7 +69,7 @@ def command(
     columns = columns_of(
         text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
     )
-    settings = settings_of(locals(), columns, verify=one_of("--verify", verify, ("fast", "off")), replace=replace)
+    settings = settings_of(locals(), columns, verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace)
     if dry_run:
         from sanitize.explain import explain as describe
         from sanitize.verbs.explain import explained
@@ -101,6 +101,12 @@ def _ran(summary: Mapping[str, Any]) -> str:
         swept = f"; {check['swept']:,} that the finders had missed were swept" if check["swept"] else ""
         lines.append(
             f"verify    {summary['leaks']} of {check['values_checked']:,} values that had to go found in {len(check['forms'])} forms{swept}"
+        )
+    if drilled := summary["drill"]["planted"]:
+        hidden = summary["drill"]["hidden"]
+        lines.append(
+            f"drill     {summary['drill']['gone']:,} of {drilled:,} values planted for invented people came out gone,"
+            f" and {hidden['gone']:,} of {hidden['planted']:,} hidden ones (base64, HTML, ...)"
         )
     if summary["kept_originals"]:
         firsts = " (the first of each value)" if not summary["parts"] else ""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson
+from sanitize.options import AsJson, Workers, one_of
 from sanitize.shown import show
 
 
@@ -17,14 +17,23 @@ def command(
     work: Annotated[
         Path | None, typer.Option(metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False)
     ] = None,
+    verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (as in a run)")] = "full",
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at a published folder again: integrity (exit 3), and values that had to go (exit 4)."""
     from sanitize.verify import check
 
-    show(check(out, work), as_json, _verified)
+    show(check(out, work, mode=one_of("--verify", verify, ("fast", "full")), workers=workers), as_json, _verified)
 
 
 def _verified(result: Mapping[str, Any]) -> str:
-    forms = ", ".join(result["forms"])
-    return f"{result['out']}: {result['shards']} shards are what the manifest says; 0 values that had to go, in {forms} form"
+    lines = [f"{result['out']}: {result['shards']} shards are what the manifest says"]
+    lines.append(f"0 of {result['values_checked']:,} values that had to go were found in {len(result['forms'])} forms:")
+    lines.append("  " + ", ".join(result["forms"]))
+    if looked := result.get("looked"):
+        lines.append("looked at " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in looked.items()))
+    if result["ambiguous"]:
+        told = ", ".join(f"{times:,} {kind}" for kind, times in result["ambiguous"].items())
+        lines.append(f"ambiguous: {told} (too short or too common to tell from other text)")
+    return "\n".join(lines)

@@ -1,0 +1,187 @@
+"""What the leak check costs: fast and full, in MB of text per second of CPU, and its peak memory, by how many values had to go.
+
+    python -m benchmarks.bench_verify --values 1000000 10000000 --mb 200
+
+A corpus of invented mail is sanitized once; then a vault of so many invented values is put beside it, with a hundred leaks in the shards,
+and both checks look for all of them with one worker. Memory is the largest of any process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import concurrent.futures
+import datetime
+import json
+import multiprocessing
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.bench import machine
+from sanitize import tables
+from sanitize.demo import mails
+from sanitize.engines.local import Local
+from sanitize.forms import write_passes
+from sanitize.full import full
+from sanitize.kinds.kind import kinds
+from sanitize.matcher import Flagged
+from sanitize.shards import table_writer, writer
+
+_FILE = 50_000  # values of one file of the vault
+_LEAKS = 100
+
+
+def address(number: int) -> str:
+    """One invented address."""
+    return f"person{number}.of{number % 997}@house{number % 10_007}.example.com"
+
+
+def vault(folder: Path, values: int) -> list[Path]:
+    """A vault of invented addresses, as `find` would leave it."""
+    folder.mkdir()
+    paths = []
+    names = pa.array(["EMAIL_ADDRESS"])
+    for first in range(0, values, _FILE):
+        count = min(_FILE, values - first)
+        text = [address(number) for number in range(first, first + count)]
+        arrays = [
+            pa.array(np.arange(first, first + count) * 7 + 1),
+            pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), names),
+            pa.array(text, pa.large_string()),
+            pa.nulls(count, pa.large_string()),
+        ]
+        paths.append(folder / f"{first:010d}.parquet")
+        with table_writer(paths[-1], tables.VALUES.schema) as out:
+            columns = [array.cast(field.type) for array, field in zip(arrays, tables.VALUES.schema, strict=True)]
+            out.write_table(pa.table(columns, schema=tables.VALUES.schema))
+    return paths
+
+
+def shard(path: Path, mb: int, values: int) -> int:
+    """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its bytes of text."""
+    schema = pa.schema([("text", pa.large_string())])
+    size = 0
+    with writer(path, schema) as out:
+        seed = 0
+        while size < mb * 1e6:
+            texts = mails(5_000, seed)["text"].to_pylist()
+            if seed == 0:
+                for number in range(_LEAKS):
+                    leak = address(number * values // _LEAKS)
+                    texts[number * 3] += f" {base64.b64encode(leak.encode()).decode() if number % 3 == 0 else leak} "
+            table = pa.table({"text": pa.array(texts, pa.large_string())}, schema)
+            size += sum(len(text.encode()) for text in texts)
+            out.write_table(table, row_group_size=5_000)
+            seed += 1
+    return size
+
+
+def look(folder: str, mode: str, values: int, mb: int) -> dict[str, Any]:
+    """One check in a process of its own."""
+    from sanitize.cells import Leaf
+    from sanitize.places import VerifyTask
+    from sanitize.shards import Documents, Source
+    from sanitize.verify import verify_task
+
+    root = Path(folder)
+    paths = sorted((root / "vault").iterdir())
+    rows = pq.read_metadata(root / "shard.parquet").num_rows
+    schema = pa.schema([("text", pa.large_string())])
+    empty = {name: pa.table({field.name: pa.array([], field.type) for field in which}) for name, which in _TABLES.items()}
+    for name, table in empty.items():
+        pq.write_table(table, root / f"{name}.parquet")
+    pq.write_table(pa.table({"doc_no": pa.array(range(rows), pa.int64())}), root / "rows.parquet")
+    source = Source(path=str(root / "shard.parquet"), rows=rows, first_doc_no=0, columns={"text": "text"})
+    task = VerifyTask(
+        no=0,
+        first=0,
+        last=rows,
+        shard=root / "shard.parquet",
+        flagged=root / "flagged.parquet",
+        kept=root / "kept.parquet",
+        edits=root / "edits.parquet",
+        occurrences=root / "occurrences.parquet",
+        opaque=(),
+        rows=root / "rows.parquet",
+        documents=Documents(sources=(source,), schema=schema, main=Leaf("text")),
+        leaves=(Leaf("text"),),
+        sweep=root / "sweep.parquet",
+    )
+    kinds()
+    engine = Local(workers=1, spill=root)
+    began, wall = time.process_time(), time.monotonic()
+    passes = 1
+    if mode == "fast":
+        Flagged.write(paths, ["EMAIL_ADDRESS"], root / "flagged.parquet")
+        written = time.process_time() - began
+        found = int(verify_task(task)["swept"])
+    else:
+        made, _ = write_passes(paths, ["EMAIL_ADDRESS"], root / "passes")
+        written = time.process_time() - began
+        result = full(engine, [(task, "shard.parquet")], [], made, root / "scratch")
+        found = sum(one.times for one in result["findings"] if one.place == "column text")
+        passes = result["passes"]
+    return {
+        "cpu_s": round(time.process_time() - began, 2),
+        "wall_s": round(time.monotonic() - wall, 2),
+        "forms_cpu_s": round(written, 2),
+        "found": found,
+        "passes": passes,
+        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+_TABLES = {
+    "kept": pa.schema(
+        [("doc_no", pa.int64()), ("cell", pa.int32()), ("start_byte", pa.int64()), ("stop_byte", pa.int64()), ("value_id", pa.int64())]
+    ),
+    "edits": tables.EDITS.schema,
+    "occurrences": tables.OCCURRENCES.schema,
+}
+
+
+def measured(folder: Path, values: int, mb: int, mode: str = "full") -> dict[str, Any]:
+    """One measurement: what `look` gives, with the rate per pass."""
+    vault(folder / "vault", values)
+    text_bytes = shard(folder / "shard.parquet", mb, values)
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        result = pool.submit(look, str(folder), mode, values, mb).result()
+    looking = max(result["cpu_s"] - result["forms_cpu_s"], 1e-9)
+    planted = _LEAKS if mode == "full" else _LEAKS - -(-_LEAKS // 3)
+    return {
+        "mode": mode,
+        "values": values,
+        "text_mb": round(text_bytes / 1e6, 1),
+        "planted": planted,
+        **result,
+        "mb_per_cpu_s": round(text_bytes / 1e6 / looking, 1),
+        "mb_per_cpu_s_and_pass": round(text_bytes / 1e6 * result["passes"] / looking, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--values", type=int, nargs="+", default=[100_000, 1_000_000], help="how many values had to go")
+    parser.add_argument("--mb", type=int, default=50, help="MB of text in the shard")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    rows = []
+    for values in options.values:
+        for mode in ("fast", "full"):
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(measured(Path(folder), values, options.mb, mode))
+            print(json.dumps(rows[-1]))
+            assert rows[-1]["found"] == rows[-1]["planted"], "a planted leak was not found"
+    result = {"date": datetime.date.today().isoformat(), "machine": machine(), "rows": rows}
+    (options.results / "verify.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
