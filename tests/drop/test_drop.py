@@ -15,12 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sanitize import looks, queries, verify
+from sanitize import looks, queries
 from sanitize.drop.exact_dup import ExactDup
 from sanitize.drop.sequence_dup import SequenceDup
 from sanitize.errors import PlanError
+from sanitize.indexing import Settings
 from sanitize.plan import load_plan
-from sanitize.run import Settings, run
+from sanitize.run import run
+from sanitize.verify import check
 
 HEAD = '[find]\nkinds = ["EMAIL_ADDRESS"]\n'
 TAIL = '[[edit]]\nuse = "rmft"\nkinds = ["EMAIL_ADDRESS"]\n'
@@ -33,7 +35,7 @@ def plan(folder: Path, *drops: str, tail: str = TAIL, leave: str = "") -> Any:
 
 
 def ran(folder: Path, texts: Sequence[str | None], *drops: str, **more: Any) -> dict[str, Any]:
-    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / "in.parquet", row_group_size=5)
+    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / "in.parquet", row_group_size=4)
     told = Settings(**{"seed": 1, "workers": 1, "rows_per_shard": 4, **more})
     return run([folder / "in.parquet"], folder / "out", plan(folder, *drops), folder / "work", told)
 
@@ -246,7 +248,7 @@ def test_what_is_dropped_is_told(tmp_path: Path) -> None:
     with queries.connect(tmp_path / "work") as database:
         rows = queries.ask(database, queries.query("drops_by_part")).to_pylist()
     assert rows == [{"part": "exact_dup", "reason": "same text", "documents": 2}]
-    assert verify.check(tmp_path / "out", tmp_path / "work")["rows"] == 4
+    assert check(tmp_path / "out", tmp_path / "work")["rows"] == 4
 
 
 def test_all_documents_of_a_shard_can_go(tmp_path: Path) -> None:

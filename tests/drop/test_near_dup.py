@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from sanitize.corpus import Columns
 from sanitize.drop.near_dup import NearDup, geometry, permutations, signatures
 from sanitize.errors import MissingExtra, PlanError
+from sanitize.indexing import Settings
 from sanitize.plan import load_plan
 from sanitize.read import Roles
-from sanitize.run import Settings, run
+from sanitize.run import run
 
 MAIL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mail"
 PLAN = '[find]\nkinds = ["EMAIL_ADDRESS"]\n[[drop]]\nuse = "near_dup"\n{}\n[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS"]\n'

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from sanitize.corpus import Columns
 from sanitize.headers import LIST_FIELDS
+from sanitize.indexing import Settings
 from sanitize.plan import load_plan
 from sanitize.read import Roles
-from sanitize.run import Settings, run
+from sanitize.run import run
 
 MAIL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mail"
 QUOTED = ("reply-to", "subject", "sender", "from", "sent", "date", "bcc", "to", "cc")
