@@ -72,6 +72,7 @@ def _digits(kind: str, value: str) -> str | None:
 
 
 _Shape = tuple[bool, int, int]
+_USUAL: tuple[_Shape, ...] = ((False, 4, 64),)  # where there is nothing to be like
 _DONE: dict[tuple[str, tuple[_Shape, ...]], str] = {}
 WAYS = (
     Way("as written", True, lambda kind, value: value),
@@ -147,22 +148,19 @@ def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Pat
 
 def _shapes(documents: Documents) -> tuple[_Shape, ...]:
     """What the first documents look like: header block or not, lines, and bytes of a line, both as powers of two; no text."""
-    if not documents.sources or not documents.count:
-        return ((False, 4, 64),)
-    source = documents.sources[0]
-    there = source.columns.get(documents.main.column)
+    there = documents.sources[0].columns.get(documents.main.column) if documents.count else None
     if there is None:
-        return ((False, 4, 64),)
-    with pq.ParquetFile(source.path) as file:
+        return _USUAL
+    with pq.ParquetFile(documents.sources[0].path) as file:
         batch = next(file.iter_batches(32, columns=[there], use_threads=False), None)
-    if batch is None or not batch.num_rows:
-        return ((False, 4, 64),)
+    if batch is None:
+        return _USUAL
     texts = pl.Series(flatten(plain(batch.column(0)), documents.main).texts.fill_null("").cast(pa.large_string()))
     lines = texts.str.count_matches("\n", literal=True) + 1
     width = texts.str.len_bytes() // lines
     headed = texts.str.contains(r"\A(?:From |[A-Za-z-]+:)")
     found = zip(headed, lines, width, strict=True)
-    return tuple((bool(head), _power(int(count), _LINES), _power(int(size), _WIDTH)) for head, count, size in found)
+    return tuple((bool(head), _power(int(count), _LINES), _power(int(size), _WIDTH)) for head, count, size in found) or _USUAL
 
 
 def _power(number: int, most: int) -> int:

@@ -81,6 +81,16 @@ def test_odd_documents_have_shapes_too(tmp_path: Path, texts: tuple[str | None, 
     assert result["gone"] == result["planted"] > 0
 
 
+def test_nested_texts_have_shapes_and_none_is_no_harm(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("content", pa.string())]))
+    for said, expected in (([None], drill._USUAL), ([[{"content": "From: x\n\nhello"}, {"content": "a"}]], ((True, 2, 4), (False, 1, 1)))):
+        table = pa.table({"turns": pa.array(said, kind)})
+        pq.write_table(table, tmp_path / "in.parquet")
+        source = Source(path=str(tmp_path / "in.parquet"), rows=1, first_doc_no=0, columns={"turns": "turns"})
+        made = Documents(sources=(source,), schema=table.schema, main=Leaf("turns", ("[]", "content")))
+        assert drill._shapes(made) == expected
+
+
 def test_nothing_of_the_documents_is_in_the_drill(tmp_path: Path) -> None:
     shapes = drill._shapes(documents(tmp_path))
     key = drill.Key(b"x" * 32, public=True)
