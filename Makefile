@@ -23,8 +23,9 @@ papers: .venv/.dev  ## rerun the papers' main comparisons, one script each
 	@if ls benchmarks/papers/*.py >/dev/null 2>&1; then set -e; for script in benchmarks/papers/*.py; do echo "$$script"; $(BIN)/python "$$script"; done; \
 	else echo "No paper scripts yet: they come with train/ and eval/, in benchmarks/papers/."; fi
 
-bench: .venv/.dev  ## measure the main job against a plain copy; writes benchmarks/results/main_job.{json,md} (options: ARGS="--mb 20 --repeat 1")
+bench: .venv/.dev  ## measure the main job and what reduces a corpus; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
+	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_reduce $(ARGS)
 
 soak: .venv/.dev  ## the tests that take minutes: kill and resume, large corpora
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 1800; code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]

@@ -22,11 +22,13 @@ from sanitize import tables
 from sanitize.cells import Leaf, replaced
 from sanitize.keyed import Key, siphash
 from sanitize.part import Batch, Counts, Editor
+from sanitize.rowgroups import cut, text_bytes
 from sanitize.shards import CellColumn, Documents, cells_of, sha256, table_writer, writer
 from sanitize.spans import Buffers, cut_nested, splice
 
 I64 = npt.NDArray[np.int64]
-ROW_GROUP = 5_000  # rows of every output row group; part of what makes the files byte-identical
+ROW_GROUP = 5_000  # rows of an output row group, unless its texts are long; part of what makes the files byte-identical
+ROW_GROUP_BYTES = 64 << 20
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 
 KEPT = pa.schema(
@@ -61,6 +63,11 @@ class ApplyTask:
     gone: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
 
+    @property
+    def told(self) -> str:
+        """The task in words, for an error."""
+        return self.documents.told(self.first, self.last)
+
 
 def output_schema(documents: Documents, policies: Mapping[str, str]) -> pa.Schema:
     """The schema of the output shards: the documents' columns without the dropped ones."""
@@ -84,7 +91,7 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         table_writer(task.folder / "labels.parquet", tables.LABELS.schema) as labels_out,
         table_writer(task.folder / "rows.parquet", ROWS) as rows_out,
     ):
-        waiting: list[pa.Table] = []
+        groups = _Groups(out)
         at = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
         for table in task.documents.read(task.first, task.last, names if "doc_id" in names else ["doc_id", *names]):
@@ -104,21 +111,44 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
                 labels_out.write_table(labels)
             done.add(made)
             clean = _columns(task, made.table).select(schema.names)
-            waiting.append(clean)
+            groups.add(clean)
             rows += clean.num_rows
-            # row groups hold a fixed number of rows of the shard, whatever the batches were
-            ready = sum(piece.num_rows for piece in waiting)
-            if ready >= ROW_GROUP:
-                joined = pa.concat_tables(waiting)
-                whole = ready - ready % ROW_GROUP
-                for low in range(0, whole, ROW_GROUP):
-                    out.write_table(joined.slice(low, ROW_GROUP).combine_chunks(), row_group_size=ROW_GROUP)
-                waiting = [joined.slice(whole)] if ready > whole else []
-        if waiting:
-            out.write_table(pa.concat_tables(waiting).combine_chunks(), row_group_size=ROW_GROUP)
-        elif not rows:
+        groups.flush()
+        if not rows:
             out.write_table(schema.empty_table())
     return {"rows": rows, "sha256": sha256(shard), "bytes": shard.stat().st_size, "by_kind": done.by_kind, "masked": done.masked}
+
+
+class _Groups:
+    """Rows on their way into row groups, which end after a fixed number of rows or bytes of text, whatever the batches were."""
+
+    def __init__(self, out: pq.ParquetWriter) -> None:
+        self._out = out
+        self._waiting: list[pa.Table] = []
+        self._sizes = np.empty(0, np.int64)
+
+    def add(self, table: pa.Table) -> None:
+        """Takes rows, and writes the row groups that are complete with them."""
+        (batch,) = table.combine_chunks().to_batches()
+        self._waiting.append(table)
+        self._sizes = np.concatenate([self._sizes, text_bytes(batch)])
+        if len(self._sizes) >= ROW_GROUP or int(self._sizes.sum()) > ROW_GROUP_BYTES:
+            self._write(last=False)
+
+    def flush(self) -> None:
+        """Writes what is left."""
+        if self._waiting:
+            self._write(last=True)
+
+    def _write(self, last: bool) -> None:
+        joined, low = pa.concat_tables(self._waiting), 0
+        for full, high in cut(self._sizes, ROW_GROUP_BYTES, ROW_GROUP):
+            if high == joined.num_rows and high - full < ROW_GROUP and not last:
+                break  # it may become larger
+            self._out.write_table(joined.slice(full, high - full).combine_chunks(), row_group_size=ROW_GROUP)
+            low = high
+        self._waiting = [joined.slice(low)] if low < joined.num_rows else []
+        self._sizes = self._sizes[low:]
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,22 +214,24 @@ def _occurrences(task: ApplyTask) -> _Occurrences:
             | (columns["stop_byte"][near] <= columns["start_byte"][row])
         )
     kept = tuple(
-        _kept(task, editor, counts, columns, kind.dictionary) & free for editor, counts in zip(task.editors, task.counts, strict=True)
+        _kept(task, editor, counts, columns, kind.dictionary) & (free | ("goes" in counts.tables))
+        for editor, counts in zip(task.editors, task.counts, strict=True)
     )
     return _Occurrences(kept=kept, names=kind.dictionary, **columns)
 
 
 def _kept(task: ApplyTask, editor: Editor, counts: Counts, columns: dict[str, npt.NDArray[Any]], names: pa.Array) -> npt.NDArray[np.bool_]:
-    """True for the occurrences among the editor's firsts."""
-    kept = np.zeros(len(columns["doc_no"]), np.bool_)
-    if "firsts" not in counts.tables or not len(kept):
+    """True for the editor's occurrences that stay: those among its firsts, or all that are not among what goes."""
+    goes = "goes" in counts.tables
+    kept = np.full(len(columns["doc_no"]), goes)
+    if not (goes or "firsts" in counts.tables) or not len(kept):
         return kept
-    between = [("doc_no", ">=", task.first), ("doc_no", "<", task.last)]
-    firsts = pl.DataFrame(pq.read_table(counts.tables["firsts"], filters=between, partitioning=None))
     on = ["doc_no", "cell", "start", "value_id"]
+    between = [("doc_no", ">=", task.first), ("doc_no", "<", task.last)]
+    listed = pl.DataFrame(pq.read_table(counts.tables["goes" if goes else "firsts"], columns=on, filters=between, partitioning=None))
     all_rows = pl.DataFrame({name: columns[name] for name in on}).with_row_index("row")
-    firsts = firsts.select(pl.col(name).cast(all_rows.schema[name]) for name in on)
-    kept[all_rows.join(firsts, on=on, how="semi")["row"].to_numpy()] = True
+    listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in on)
+    kept[all_rows.join(listed, on=on, how="semi")["row"].to_numpy()] = not goes
     mine = np.isin(np.array(names.to_pylist(), object), list(editor.kinds))
     of_mine: npt.NDArray[np.bool_] = mine[columns["kind"]]
     return kept & of_mine
@@ -211,6 +243,7 @@ class _Sheet:
     def __init__(self, task: ApplyTask, table: pa.Table, found: _Occurrences) -> None:
         self.labels: list[pa.Table] = []
         self.masked = 0
+        self.unchecked = [no for no, editor in enumerate(task.editors) if editor.policy == "ledger"]
         columns = cells_of(table, list(task.leaves))
         doc_no = np.asarray(table.column("doc_no"), np.int64)
         row = np.searchsorted(doc_no, found.doc_no)
@@ -244,6 +277,8 @@ class _Sheet:
     def _edit(self, task: ApplyTask, found: _Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray) -> _Edits:
         """What the editors say, one after the other; a kind belongs to the first editor that names it."""
         rows, texts, parts = [], [], []
+        spans: list[tuple[I64, I64]] = []
+        wider = False
         claimed = np.zeros(len(found.names), np.bool_)
         for number, editor in enumerate(task.editors):
             mine = np.isin(np.array(found.names.to_pylist(), object), list(editor.kinds)) & ~claimed
@@ -259,7 +294,11 @@ class _Sheet:
                     "value": pl.Series(values.take(pa.array(which))),
                 }
             )
-            changed, replacement, labels = editor.run(Batch(occurrences=frame, doc_ids=doc_ids.take(pa.array(which))))
+            batch = Batch(occurrences=frame, doc_ids=doc_ids.take(pa.array(which)))
+            changed, replacement, labels = editor.run(batch)
+            reach = editor.reach(batch, changed)
+            wider |= reach is not None
+            spans.append(reach or (found.start_byte[which[changed]], found.stop_byte[which[changed]]))
             rows.append(which[changed])
             texts.append(replacement)
             parts.append(np.full(len(changed), number, np.int32))
@@ -269,12 +308,13 @@ class _Sheet:
             nothing = np.empty(0, np.int64)
             return _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
         row = np.concatenate(rows)
-        order = np.argsort(row, kind="stable")
-        row = row[order]
+        start, stop = (np.concatenate(side) for side in zip(*spans, strict=True))
+        # the occurrences are in order, and so are their edits, unless one takes more than its occurrence
+        order = np.lexsort((-stop, start, _cell_key(found)[row])) if wider else np.argsort(row, kind="stable")
         return _Edits(
-            row,
-            found.start_byte[row],
-            found.stop_byte[row],
+            row[order],
+            start[order],
+            stop[order],
             np.concatenate(parts)[order],
             pa.concat_arrays(texts).take(pa.array(order)),
         )
@@ -330,7 +370,7 @@ class _Sheet:
         return pa.table([arrays[name] for name in tables.EDITS.schema.names], schema=tables.EDITS.schema)
 
     def _kept_table(self, edits: _Edits, found: _Occurrences) -> pa.Table:
-        """The kept occurrences that no edit touches, in output bytes."""
+        """The kept occurrences that no edit touches, in output bytes, as far as the leak check looks for them."""
         kept = np.flatnonzero(np.logical_or.reduce(found.kept)) if found.kept else np.empty(0, np.int64)
         cell = _cell_key(found)
         grown = np.concatenate([[0], np.cumsum(Buffers.of(edits.text).lengths - (edits.stop - edits.start))])
@@ -340,6 +380,9 @@ class _Sheet:
         first = np.searchsorted(at, cell[kept] * (1 << 40), side="left")
         kept, shift = kept[~touched], (grown[before] - grown[first])[~touched]
         self.kept_rows = kept
+        # what a mechanism leaves by its own claim is counted, and not looked for by the leak check
+        checked = ~np.logical_or.reduce([found.kept[no][kept] for no in self.unchecked]) if self.unchecked else np.ones(len(kept), np.bool_)
+        kept, shift = kept[checked], shift[checked]
         return pa.table(
             [
                 found.doc_no[kept],

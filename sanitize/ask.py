@@ -16,24 +16,34 @@ if TYPE_CHECKING:
     from sanitize.shards import Source
 
 
-def sql(work: Path | str, query: str | None = None, *, name: str | None = None, reveal: bool = False, **parameters: object) -> pl.DataFrame:
+def sql(
+    work: Path | str,
+    query: str | None = None,
+    *,
+    name: str | None = None,
+    run: str | None = None,
+    reveal: bool = False,
+    **parameters: object,
+) -> pl.DataFrame:
     """The answer to one SELECT over the tables of WORK, or to the named query `name` with its parameters.
 
-    Texts and raw values are masked before the query sees them, unless `reveal`.
+    `run` says whose edits and drops are asked: a plan's hash or name, by default those of the latest run. Texts and raw values are masked
+    before the query sees them, unless `reveal`.
     Raises UsageError for a statement that is no question, an unknown name or parameter, and for what is no WORK.
     """
     import polars as pl
 
-    return pl.DataFrame(answer(Path(work), query, name=name, given=parameters, reveal=reveal))
+    return pl.DataFrame(answer(Path(work), query, name=name, given=parameters, reveal=reveal, run=run))
 
 
-def top(work: Path | str, kind: str = "all", limit: int = 20, *, reveal: bool = False) -> pl.DataFrame:
-    """The values that occur most often: rank, kind, value (masked unless `reveal`), occurrences, documents."""
-    from sanitize.kinds.kind import kind as known
+def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occurrences", reveal: bool = False) -> pl.DataFrame:
+    """The values that occur most often: rank, kind, value (masked unless `reveal`), occurrences, documents.
 
-    if kind != "all":
-        known(kind)
-    return sql(work, name="top", reveal=reveal, kind=kind, limit=limit)
+    `by` is `occurrences`, `documents` or `users`; the last adds a column `users`.
+    """
+    if by == "users":
+        return sql(work, name="top_by_users", reveal=reveal, kind=kind, limit=limit)
+    return sql(work, name="top", reveal=reveal, kind=kind, limit=limit, by=by)
 
 
 def status(work: Path | str) -> dict[str, Any]:
@@ -63,15 +73,41 @@ def status(work: Path | str) -> dict[str, Any]:
     }
 
 
-def answer(work: Path, query: str | None, *, name: str | None, given: Mapping[str, object], reveal: bool) -> pa.Table:
-    """The answer to a query or a named query, as Arrow; `documents` is empty where the input has moved (see `documents_of`)."""
+def answer(
+    work: Path,
+    query: str | None,
+    *,
+    name: str | None,
+    given: Mapping[str, object],
+    reveal: bool,
+    run: str | None = None,
+    memory_limit: str = "1GB",
+    most: int | None = None,
+) -> pa.Table:
+    """The answer to a query or a named query, as Arrow, at most its first `most` rows.
+
+    `documents` is empty where the input has moved (see `documents_of`).
+    """
     from sanitize import queries
 
     private_folder(work)
     if (query is None) == (name is None):
         raise UsageError("a query and a name exclude each other; give one of them")
-    with contextlib.closing(queries.connect(work, reveal=reveal, documents=documents_of(work) or ())) as database:
-        return queries.ask(database, queries.query(name), given) if name is not None else queries.ask(database, query or "")
+    statement: str | queries.Query = query or ""
+    if name is not None:
+        statement = queries.query(name)
+        known_kind(statement.bind(given))
+    documents = documents_of(work) or ()
+    with contextlib.closing(queries.connect(work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents)) as database:
+        return queries.ask(database, statement, given or None, most=most)
+
+
+def known_kind(bound: Mapping[str, object]) -> None:
+    """Refuse a parameter `kind` that is no kind: that is a mistake, and not an empty answer."""
+    from sanitize.kinds.kind import kind
+
+    if bound.get("kind", "all") != "all":
+        kind(str(bound["kind"]))
 
 
 def private_folder(work: Path) -> None:

@@ -59,7 +59,9 @@ def main() -> None:
     try:
         app()
     except SanitizeError as error:
-        typer.echo(f"error: {error}", err=True)
+        from sanitize.shown import say
+
+        say(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("stopped; the same command goes on from here", err=True)

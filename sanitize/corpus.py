@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sanitize.cells import Leaf, leaves
 from sanitize.errors import InputRefused, UsageError, nearest
-from sanitize.read import Layout, Roles, Survey, Unit, stage
+from sanitize.read import Layout, Roles, Survey, Unit, lose, stage
 from sanitize.shards import Documents, Source
 
 POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
@@ -69,6 +69,12 @@ class Staging:
 def stage_task(task: Staging) -> dict[str, Any]:
     """Decode a unit into `documents.parquet` and `quarantine.parquet` of the task's folder."""
     made = stage(task.unit, task.layout, task.folder / "documents.parquet", task.folder / "quarantine.parquet", task.max_doc_bytes)
+    return {"rows": made.rows, "quarantined": made.quarantined}
+
+
+def lose_task(task: Staging) -> dict[str, Any]:
+    """What `stage_task` leaves behind where the unit cannot be read at all, for the reason in `unit.lost`; opens none of its files."""
+    made = lose(task.unit, task.layout, task.folder / "documents.parquet", task.folder / "quarantine.parquet")
     return {"rows": made.rows, "quarantined": made.quarantined}
 
 

@@ -1,15 +1,17 @@
 """What is counted over the whole corpus, in SQL: the only room that sees all of it at once.
 
 A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `part_stores` (what variants are
-drawn from). Counts are taken over what earlier parts left.
+drawn from), or queries of its own, which it asks in `gather`. Counts are taken over what earlier parts left; only `value_ids` are those
+of the whole corpus, since a variant must not be a value of a dropped document either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +20,22 @@ import pyarrow.parquet as pq
 from sanitize import queries
 from sanitize.engines.engine import Engine
 from sanitize.kinds.kind import kind as kind_named
+from sanitize.looks import Ground, without
 from sanitize.part import Counts, Editor
+
+I64 = npt.NDArray[np.int64]
 
 
 def value_counts(engine: Engine, partial: Sequence[Path], out: Path) -> None:
     """The table `value_counts`, from the counts of the tasks."""
     engine.sql(queries.query("value_counts").text, {"partial_counts": partial}, out)
+
+
+def kinds_left(engine: Engine, left: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
+    """By kind, the occurrences, distinct values and documents among the occurrences that are left."""
+    engine.sql(queries.query("kinds_left").text, {"occurrences_left": left}, out)
+    rows = pq.read_table(out, partitioning=None).rename_columns({"distinct_values": "values"}).to_pylist()
+    return {row.pop("kind"): row for row in rows}
 
 
 def for_editors(
@@ -35,15 +47,17 @@ def for_editors(
     values: Sequence[Path],
     drops: Sequence[Path],
     folder: Path,
+    ground: Ground | None = None,
 ) -> tuple[Counts, ...]:
-    """What each editor needs, as files in `folder`."""
+    """What each editor needs, as files in `folder`. `ground` is asked by editors that look at texts first."""
     found: list[Counts] = []
-    left: Sequence[Path] = occurrences
+    left: Sequence[Path] = [without(engine, occurrences, drops, folder / "left.parquet")] if drops else occurrences
     taken: set[str] = set()
     for number, editor in enumerate(editors):
         tables: dict[str, Path] = {}
         chosen = folder / f"{number}-kinds.parquet"
-        pq.write_table(pa.table({"kind": pa.array(sorted(set(editor.kinds) - taken), pa.string())}), chosen)
+        chosen_kinds = sorted(set(editor.kinds) - taken)
+        pq.write_table(pa.table({"kind": pa.array(chosen_kinds, pa.string())}), chosen)
         taken |= set(editor.kinds)
         untouched = number == 0 and not drops
         if editor.keep and "firsts" in editor.needs:
@@ -65,25 +79,36 @@ def for_editors(
             tables["value_ids"] = counted
         if "part_stores" in editor.needs:
             tables["part_stores"] = folder / f"{number}-part_stores.parquet"
-            part_stores(editor.kinds, values, tables["part_stores"])
-        if any(later.keep for later in editors[number + 1 :]):
-            left = _left(engine, left, chosen, tables.get("firsts"), folder, number)
+            only = _value_ids(engine, left, folder / f"{number}-ids.parquet") if drops else None
+            part_stores(editor.kinds, values, tables["part_stores"], only)
+        if editor.looks:
+            assert ground is not None
+            tables |= editor.gather(ground.for_part(editor, f"edit-{number}", chosen_kinds, left))
+        if any(later.keep or later.looks for later in editors[number + 1 :]):
+            left = _left(engine, left, chosen, tables, folder, number)
         found.append(Counts(tables))
     return tuple(found)
 
 
-def _left(engine: Engine, left: Sequence[Path], chosen: Path, firsts: Path | None, folder: Path, number: int) -> list[Path]:
+def _left(engine: Engine, left: Sequence[Path], chosen: Path, tables: Mapping[str, Path], folder: Path, number: int) -> list[Path]:
     """The occurrences that remain for later editors once this one has taken its spans."""
-    if firsts is None:
-        firsts = folder / f"{number}-nothing.parquet"
-        nothing = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start", pa.int64()), ("value_id", pa.int64())])
-        pq.write_table(nothing.empty_table(), firsts)
-    drops = folder / f"{number}-drops.parquet"
+    claimed, nothing = tables.get("goes"), folder / f"{number}-nothing.parquet"
+    if claimed is None:
+        claimed, firsts = folder / f"{number}-claimed.parquet", tables.get("firsts", nothing)
+        if firsts == nothing:
+            schema = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start", pa.int64()), ("value_id", pa.int64())])
+            pq.write_table(schema.empty_table(), nothing)
+        engine.sql(queries.query("claimed").text, {"occurrences_left": left, "chosen_kinds": [chosen], "firsts": [firsts]}, claimed)
+    drops, out = folder / f"{number}-drops.parquet", folder / f"{number}-left.parquet"
     pq.write_table(pa.table({"doc_no": pa.array([], pa.int64())}), drops)
-    claimed, out = folder / f"{number}-claimed.parquet", folder / f"{number}-left.parquet"
-    engine.sql(queries.query("claimed").text, {"occurrences_left": left, "chosen_kinds": [chosen], "firsts": [firsts]}, claimed)
     engine.sql(queries.query("left_after_claims").text, {"occurrences": left, "claimed": [claimed], "drops": [drops]}, out)
     return [out]
+
+
+def _value_ids(engine: Engine, left: Sequence[Path], out: Path) -> I64:
+    """The values that stand in what is left, ascending."""
+    engine.sql(queries.query("values_left").text, {"occurrences_left": left}, out)
+    return np.asarray(pq.read_table(out, partitioning=None).column("value_id"), np.int64)
 
 
 # What may stand in a variant: parts that look like names. Anything longer or odder may itself hold an address or a number
@@ -99,8 +124,8 @@ _NAMELIKE = {
 _LONGEST = 32
 
 
-def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path) -> None:
-    """The distinct parts of the values of each kind that has parts: columns `kind`, `part`, `text`, sorted.
+def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I64 | None = None) -> None:
+    """The distinct parts of the values (or of `only` those of these ids) of each kind with parts: columns `kind`, `part`, `text`, sorted.
 
     A loop over the tasks' files of distinct values, not over documents: how a value splits is the kind's own rule, a columnar function.
     """
@@ -112,7 +137,10 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path) -> None
             table = pq.read_table(path, columns=["value_id", "kind", "value", "normalised"], partitioning=None)
             table = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
             ids, rows = np.unique(np.asarray(table.column("value_id")), return_index=True)
-            new = rows[~np.isin(ids, seen, assume_unique=True)]
+            fresh = ~np.isin(ids, seen, assume_unique=True)
+            if only is not None:
+                fresh &= np.isin(ids, only, assume_unique=True)
+            new = rows[fresh]
             if not len(new):
                 continue
             seen = np.union1d(seen, ids)

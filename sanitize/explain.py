@@ -5,22 +5,25 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sanitize.corpus import policies_for
+from sanitize.corpus import documents_of, policies_for
+from sanitize.engines.engine import Died, Done
+from sanitize.engines.local import Local
 from sanitize.indexing import Indexing, Settings
 from sanitize.plan import Plan
-from sanitize.queries import masked
-from sanitize.read import survey
+from sanitize.read import Survey, Unit
+from sanitize.reading import Reading, surveyed
 from sanitize.run import Run
 from sanitize.samples import samples
+from sanitize.shards import writer
+from sanitize.views import masked
 
 _SAMPLE = 1_000
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
@@ -29,12 +32,13 @@ _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None) -> dict[str, Any]:
     """A description of the run: `sampled` documents were really sanitized in a temporary folder, and everything is scaled from them."""
     settings = settings or Settings()
-    found = survey([Path(path) for path in inputs], settings.columns.roles)
-    policies = policies_for(found.schema, found.layout.main, settings.columns)
-    total_bytes = sum(size for _, size in found.files)
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
+        engine = Local(workers=1, spill=Path(folder) / "spill")
+        found = surveyed(engine, [Path(path) for path in inputs], settings.columns.roles, settings.reading_bytes)
+        policies = policies_for(found.schema, found.layout.main, settings.columns)
+        total_bytes = sum(size for _, size in found.files)
         began = time.process_time()
-        sample = _sample(found, Path(folder) / "sample.parquet", settings.max_doc_bytes)
+        sample = _sample(engine, found, Path(folder), settings)
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
         told = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=lambda *_: None)
         with Indexing([sample], Path(folder) / "work", told) as index:
@@ -59,7 +63,10 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         "unreadable_files": len(found.bad),
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
         "sampled": summary["documents_in"],
-        "sample": {name: summary[name] for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined")},
+        "sample": {
+            name: summary[name]
+            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped")
+        },
         "pairs": [
             {"kind": pair.kind, "before": before, "after": pair.after if _LABEL.fullmatch(pair.after) else now}
             for pair, before, now in zip(pairs, shown, after, strict=True)
@@ -76,26 +83,28 @@ def _series(texts: list[str]) -> pl.Series:
     return pl.Series(texts, dtype=pl.String)
 
 
-def _sample(found: Any, path: Path, max_doc_bytes: int) -> Path:
+def _sample(engine: Local, found: Survey, folder: Path, settings: Settings) -> Path:
     """The first documents of the input, in standard form, as one Parquet file."""
-    from sanitize.corpus import Staging, documents_of, stage_task
-    from sanitize.shards import writer
+    units: list[Unit] = []
+    staged: dict[int, dict[str, Any]] = {}
+    rows = 0
 
-    units, staged, rows = [], {}, 0
+    def run(_: str, *task: Any) -> Iterator[tuple[int, Done | Died]]:
+        work, tasks, seconds = task
+        return engine.map_untrusted(work, tasks, seconds=seconds, memory=settings.reading_bytes)
+
     for unit in found.units:
-        if not unit.view:
-            folder = path.parent / "documents"
-            folder.mkdir(exist_ok=True)
-            task = Staging(unit=unit, layout=found.layout, max_doc_bytes=max_doc_bytes, folder=folder)
-            staged[unit.no] = stage_task(task)
-            (folder / "documents.parquet").rename(folder / f"{unit.no:05d}.parquet")
-        units.append(unit)
-        rows += unit.rows if unit.view else staged[unit.no]["rows"]
+        reading = Reading(
+            survey=replace(found, units=[unit]), named=(), work=folder, fingerprint="", max_doc_bytes=settings.max_doc_bytes, run=run
+        )
+        survey, made = reading.read()
+        units += survey.units
+        staged |= made
+        rows += made[unit.no]["rows"] if made else unit.rows or 0
         if rows >= _SAMPLE:
             break
-    documents = documents_of(replace(found, units=units), staged, path.parent)
-    with writer(path, documents.schema) as out:
+    documents = documents_of(replace(found, units=units), staged, folder)
+    with writer(folder / "sample.parquet", documents.schema) as out:
         for table in documents.read(0, min(_SAMPLE, documents.count)):
             out.write_table(pa.Table.from_arrays([table.column(name) for name in documents.schema.names], schema=documents.schema))
-    assert pq.read_metadata(path).num_rows
-    return path
+    return folder / "sample.parquet"

@@ -1,7 +1,7 @@
 """What is looked for in a full check: the forms of every value that had to go, in passes that each fit in memory.
 
 A value's forms here are its spellings, its kind's identity form (an IBAN without blanks), its compatibility form, and, for numbers, its
-digits alone; what a text may do to them besides is undone by sanitize/views.py. Values are parted into passes by `value_id`, so that a
+digits alone; what a text may do to them besides is undone by sanitize/decoded.py. Values are parted into passes by `value_id`, so that a
 pass holds all forms of its values, and memory is that of one pass however many values there are.
 
 A form is `short` where it says little: fewer than six bytes, a single word of letters, fewer than nine digits. Such a form is looked
@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.decoded import VIEWS
 from sanitize.kinds.kind import kinds
 from sanitize.matcher import Flagged, compatible
-from sanitize.views import VIEWS
 
 I64 = npt.NDArray[np.int64]
 FULL = ("exact", "case-folded", "identity", "NFKC", *VIEWS, "digest")

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.cells import flatten, leaves
+from sanitize.decoded import digests, views
 from sanitize.engines.engine import Engine
 from sanitize.forms import FULL, Needles
 from sanitize.kinds.kind import kinds
@@ -31,7 +32,6 @@ from sanitize.pages import as_one, chunks, pages, readable
 from sanitize.places import VerifyTask, batches, inside_kept, owned
 from sanitize.shards import cells_of
 from sanitize.spans import Buffers
-from sanitize.views import digests, views
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

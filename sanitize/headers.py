@@ -1,7 +1,11 @@
-"""What a mail header block is, seen from the buffers of a whole column: fields, folding, and where the body begins.
+"""What a mail header block is, seen from the buffers of a whole column: fields, folding, address lists, and where the body begins.
 
 A text begins with a header block when its first line is a well-known field, or its first two fields look like fields. The block ends
 at the first empty line. A folded line (one that begins with a space or a tab) belongs to the field above it.
+
+`header_lines` knows the blocks of forwarded and quoted mails in a body too: at least two neighbouring lines that are fields such a block
+has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender; indented, starred or quoted with `>` alike), with their folded lines.
+`recipients` takes the address lists of lines apart.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
-from sanitize.spans import Buffers, cut
+from sanitize.spans import Buffers, arrow, cut, matches
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
@@ -79,14 +84,9 @@ def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     """The section of every span of a column of texts; `starts` is each span's first byte in the column, ascending."""
     if not len(starts):
         return Sections(np.empty(0, np.int32), [BODY])
-    texts = pl.Series(buffers.column())
-    mail = np.flatnonzero(texts.str.contains(_BLOCK).to_numpy())
+    mail, low, high = blocks_of(buffers)
     if not len(mail):
         return Sections(np.full(len(starts), -1, np.int32), [BODY])
-    # the header blocks alone, each up to where two line feeds meet for the first time (a carriage return between them or not)
-    low = buffers.offsets[mail]
-    meet = texts.gather(mail).str.find(r"\n\r?\n")
-    high = np.where(meet.is_null().to_numpy(), buffers.offsets[mail + 1], low + meet.fill_null(0).to_numpy().astype(np.int64))
     place = np.minimum(np.searchsorted(mail, text_no), len(mail) - 1)
     in_mail = mail[place] == text_no
     index = np.where(in_mail, np.int32(0), np.int32(-1))
@@ -121,3 +121,304 @@ def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     named = fields.to_arrow().dictionary_encode()
     index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][back]
     return Sections(index, [BODY, *named.dictionary.to_pylist()])
+
+
+def blocks_of(buffers: Buffers) -> tuple[I64, I64, I64]:
+    """The texts that begin with a header block, and the first byte and the byte after each block: where two line feeds meet for the first
+    time (a carriage return between them or not), or where the text ends."""
+    texts = pl.Series(buffers.column())
+    mail = np.flatnonzero(texts.str.contains(_BLOCK).to_numpy())
+    low = buffers.offsets[mail]
+    meet = texts.gather(mail).str.find(r"\n\r?\n")
+    high = np.where(meet.is_null().to_numpy(), buffers.offsets[mail + 1], low + meet.fill_null(0).to_numpy().astype(np.int64))
+    return mail, low, high
+
+
+def bodies(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Every text without its header block and the empty line after it; a text that begins with none stays whole."""
+    buffers = Buffers.of(texts)
+    mail, _, high = blocks_of(buffers)
+    starts, stops = buffers.offsets[:-1].copy(), buffers.offsets[1:]
+    padded = np.append(buffers.data, np.zeros(2, np.uint8))
+    starts[mail] = np.minimum(high + 2 + (padded[high + 1] == 13), stops[mail])
+    return cut(buffers, starts, stops)
+
+
+# ---------------------------------------------------------------------------------------------------------- header lines and their lists
+
+LIST_FIELDS = ADDRESS_FIELDS | {
+    "apparently-to",
+    "bounces-to",
+    "disposition-notification-to",
+    "mail-followup-to",
+    "mail-reply-to",
+    "old-return-path",
+    "return-receipt-to",
+    "x-apparently-to",
+    "x-beenthere",
+    "x-mailing-list",
+}
+# fields of the header blocks that mail programs put into a body, and those of them that list addresses
+_QUOTED = "from|to|cc|bcc|sent|date|subject|reply-to|sender"
+_QUOTED_LISTS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
+_QUOTED_FIELD = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED}))\*?[ \t]*:"
+_QUOTED_FOLD = r"\A(?: ?>)*[ \t]+[^ \t\r\n>]"
+_MARKS = r"\A((?: ?>)*)"
+HEADER = "header"  # the field of a header line that is none
+
+
+def _among(letters: bytes) -> npt.NDArray[np.bool_]:
+    table = np.zeros(256, np.bool_)
+    table[list(letters)] = True
+    return table
+
+
+_FOLD = _among(b" \t")
+_SOFT = _among(b" \t>")  # with these bytes begin lines of a body that may go on with the one above
+_MAYBE = _among(b" \t>*" + bytes({ord(letter) for name in _QUOTED.split("|") for letter in (name[0], name[0].upper())}))
+
+
+@dataclass(frozen=True, repr=False)
+class HeaderLines:
+    """The header line, folded lines included, in which each of some spans stands: first byte and byte after its line feed in the column,
+    -1 where the span stands in no header line; `field` indexes `names`; `colon` is the byte of the field's colon, -1 where the line is
+    no field; `lists` says whether it is a list of addresses."""
+
+    start: I64
+    stop: I64
+    field: npt.NDArray[np.int32]
+    names: list[str]
+    colon: I64
+    lists: npt.NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, count: int) -> HeaderLines:
+        """No span stands in a header line."""
+        none = np.full(count, -1, np.int64)
+        return cls(none, none.copy(), np.zeros(count, np.int32), [HEADER], none.copy(), np.zeros(count, np.bool_))
+
+    def put(
+        self, rows: I64, start: I64, stop: I64, colon: I64, lists: npt.NDArray[np.bool_], names: pl.Series, code: I64, which: I64
+    ) -> None:
+        """Write down the lines of some spans: span `rows[i]` stands in line `which[i]`, whose name is `names[code]`."""
+        number = {name: place for place, name in enumerate(self.names)}
+        for name in names.unique(maintain_order=True):
+            number.setdefault(name, len(number))
+        self.names[:] = number
+        known = np.array([number[name] for name in names], np.int32)[code]
+        for column, values in ((self.start, start), (self.stop, stop), (self.colon, colon), (self.lists, lists), (self.field, known)):
+            column[rows] = values[which]
+
+
+def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
+    """The header line of every span of a column of texts, in the block of a mail or in one that stands forwarded or quoted in a body;
+    `starts` is each span's first byte in the column, ascending."""
+    mail, low, high = blocks_of(buffers)
+    top_end = buffers.offsets[:-1].copy()
+    top_end[mail] = high
+    top = starts < top_end[text_no]
+    found = HeaderLines.empty(len(starts))
+    rows = np.flatnonzero(top)
+    if len(rows):
+        _of_blocks(found, rows, buffers, starts[rows], np.searchsorted(mail, text_no[rows]), low, high)
+    # most lines of a body cannot belong to a field, by their first bytes
+    rows = np.flatnonzero(~top)
+    feeds = np.append(np.flatnonzero(buffers.data == 10), -1) if len(rows) else np.empty(0, np.int64)
+    begin = np.maximum(feeds[np.searchsorted(feeds[:-1], starts[rows]) - 1] + 1, buffers.offsets[text_no[rows]])
+    first = buffers.data[begin]
+    ahead = np.minimum(begin[:, None] + np.arange(2, 16), len(buffers.data) - 1)
+    maybe = _SOFT[first] | (_MAYBE[first] & (buffers.data[ahead] == 58).any(axis=1))
+    rows = rows[maybe]
+    if len(rows):
+        # the texts of these alone
+        texts, place = np.unique(text_no[rows], return_inverse=True)
+        some = Buffers.of(cut(buffers, buffers.offsets[texts], buffers.offsets[texts + 1]))
+        shift = buffers.offsets[texts] - some.offsets[:-1]
+        _of_quoted(found, rows, some, starts[rows] - shift[place], place, top_end[texts] - shift, shift)
+    return found
+
+
+def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, place: I64, low: I64, high: I64) -> None:
+    """The header lines of spans in the blocks that texts begin with: `rows` of `found` begin at `starts`, in the blocks `place`."""
+    blocks = Buffers.of(cut(buffers, low, high))
+    data = blocks.data
+    # the lines that begin a field: no white space first, or first in their block
+    feeds = np.flatnonzero(data == 10)
+    begins = np.zeros(len(data) + 1, np.bool_)
+    begins[feeds + 1] = True
+    begins[blocks.offsets] = True
+    line = np.flatnonzero(begins[:-1])
+    folded = _FOLD[data[line]]
+    folded[np.searchsorted(line, blocks.offsets[:-1])] = False
+    hard = np.append(line[~folded], len(data))
+    heads, which = np.unique(np.searchsorted(hard, starts - low[place] + blocks.offsets[place], side="right") - 1, return_inverse=True)
+    start, stop = hard[heads], hard[heads + 1]
+    # the name up to the first colon of the line; `header` where that is no field
+    colons = np.append(np.flatnonzero(data == 58), len(data))
+    colon = colons[np.searchsorted(colons, start)]
+    ends = np.append(feeds, len(data))[np.searchsorted(feeds, start)]
+    encoded = cut(blocks, start, np.where(colon < np.minimum(ends, stop), colon, start)).dictionary_encode()
+    names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-~]+)[ \t]*\z").str.to_lowercase()
+    is_field = names.is_not_null().to_numpy()
+    code = np.asarray(encoded.indices, np.int64)
+    lists = np.array([name in LIST_FIELDS for name in names])
+    block = np.searchsorted(blocks.offsets, start, side="right") - 1
+    shift = low[block] - blocks.offsets[block]
+    # the last line of a block has its line feed behind the block, unless the text ends there
+    text_end = buffers.offsets[np.searchsorted(buffers.offsets, low[block], side="right")]
+    after = np.where(stop == blocks.offsets[block + 1], np.minimum(high[block] + 1, text_end), stop + shift)
+    colon = np.where(is_field[code], colon + shift, -1)
+    found.put(rows, start + shift, after, colon, lists[code], names.fill_null(HEADER), code, which)
+
+
+def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, text_no: I64, top_end: I64, shift: I64) -> None:
+    """The same for blocks that stand forwarded or quoted in a body; a span outside any stays as it was. `shift` is how far each text of
+    `buffers` stands from its place in the column."""
+    data = buffers.data
+    begins = np.zeros(len(data) + 1, np.bool_)
+    begins[1:] = data == 10
+    begins[buffers.offsets] = True
+    begins[-1] = False
+    line = np.flatnonzero(begins)  # the first byte of every line
+    own = np.searchsorted(line, starts, side="right") - 1
+    ends = np.append(line[1:], len(data))
+    soft = _SOFT[data[line]]
+    soft[np.searchsorted(line, buffers.offsets[:-1][buffers.lengths > 0])] = False
+    # around every line that holds a span: up to a line that can begin a field, down to the end of what may be folded, and one neighbour
+    held, where = np.unique(own, return_inverse=True)
+    hard = np.flatnonzero(~soft)
+    at = np.searchsorted(hard, held, side="right")
+    text_of_held = text_no[np.searchsorted(own, held)]
+    first_line = np.searchsorted(line, top_end[text_of_held])
+    last_line = np.searchsorted(line, buffers.offsets[text_of_held + 1]) - 1
+    low = np.maximum(hard[at - 1] - 1, first_line)
+    high = np.minimum(np.append(hard, len(line))[at], last_line)
+    # the lines of all these ranges, which ascend, each once
+    low = np.maximum(low, np.append(0, np.maximum.accumulate(high)[:-1] + 1))
+    many = np.maximum(high - low + 1, 0)
+    near = np.repeat(low - np.append(0, np.cumsum(many)[:-1]), many) + np.arange(many.sum())
+    text_of = np.repeat(text_of_held, many)
+    shown = pl.Series(cut(buffers, line[near], ends[near]))
+    field = shown.str.extract(_QUOTED_FIELD)
+    is_field = field.is_not_null().to_numpy()
+    marks = np.asarray(arrow(shown.str.extract(_MARKS)).dictionary_encode().indices, np.int64)
+    joins = np.append(False, (np.diff(near) == 1) & (np.diff(text_of) == 0) & (np.diff(marks) == 0))  # with the line above, of one depth
+    goes_on = shown.str.contains(_QUOTED_FOLD).to_numpy() & ~is_field & joins
+    head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(near))))
+    heads = np.flatnonzero(~goes_on)
+    last = np.append(heads[1:], len(near)) - 1  # the last line of what begins at each of `heads`
+    # a field counts where the line above it or the one below is a field too
+    above = np.append(False, is_field[:-1]) & joins
+    below = np.append(is_field[1:], False) & np.append(joins[1:], False)
+    place = np.searchsorted(near, held)
+    mine = head[place]
+    ending = last[np.searchsorted(heads, mine)]
+    counts = is_field[mine] & (above[mine] | below[ending])
+    chosen = np.flatnonzero(counts)
+    if not len(chosen):
+        return
+    mine, ending = mine[chosen], ending[chosen]
+    names = field.gather(mine).str.to_lowercase()
+    colon = line[near[mine]] + shown.gather(mine).str.find(":", literal=True).to_numpy().astype(np.int64)
+    lists = np.array([name in _QUOTED_LISTS for name in names])
+    back = np.full(len(held), -1)
+    back[chosen] = np.arange(len(chosen))
+    inside = back[where] >= 0
+    code = np.arange(len(chosen))
+    moved = shift[text_of_held[chosen]]
+    start, stop = line[near[mine]] + moved, ends[near[ending]] + moved
+    found.put(rows[inside], start, stop, colon + moved, lists, names, code, back[where[inside]])
+
+
+@dataclass(frozen=True, repr=False)
+class Recipients:
+    """The entry of an address list in which each of some spans stands, in bytes of the column: `head` to `tail` is the entry, `before`
+    where the entry before it ends and `next` where the one after it begins (its own head and tail where there is none); `place` counts the
+    entries of its line before it, `entries` all of them. A span outside a list is an entry of its own, with its `<` `>`: of 1 where
+    its field holds nothing else, else of 0."""
+
+    head: I64
+    tail: I64
+    before: I64
+    next: I64
+    place: I64
+    entries: I64
+
+
+# what holds a comma that separates nothing, and what separates
+_TOKENS = r'"(?:[^"\\]|\\(?s:.))*"|\((?:[^()\\]|\\(?s:.))*\)|<[^<>]*>|[,;]'
+_SEPARATOR = _among(b",;")
+_BLANK = r"(?:[ \t\r]|\n(?: ?>)*)*"
+_SURNAME = rf'\A{_BLANK}[^ \t\r\n,;<>@"()]+{_BLANK}\z'
+_FIRST_NAME = rf'\A{_BLANK}[^ \t\r\n<>@",;():][^<>@",;():]*<[^<>]*>'
+
+
+def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) -> Recipients:
+    """The entry of every span that stands in a header line; spans ascend. An entry is what stands between commas or semicolons outside
+    quotes, comments and `<` `>`; in `Roe, Ann <ann@example.com>` the comma behind a single word belongs to the name."""
+    data, last_byte = buffers.data, len(buffers.data) - 1
+    wrapped = (starts > 0) & (stops <= last_byte) & (data[starts - 1] == 60) & (data[np.minimum(stops, max(last_byte, 0))] == 62)
+    head, tail = starts - wrapped, stops + wrapped
+    nothing = np.zeros(len(starts), np.int64)
+    found = Recipients(head.copy(), tail.copy(), head.copy(), tail.copy(), nothing, nothing.copy())
+    one_of = np.append(np.diff(lines.start) != 0, True) & np.append(True, np.diff(lines.start) != 0)  # alone in its line
+    other = np.flatnonzero((lines.colon >= 0) & (lines.colon < head) & ~lines.lists & one_of)
+    around = [cut(buffers, *side) for side in ((lines.colon[other] + 1, head[other]), (tail[other], lines.stop[other]))]
+    alone = np.logical_and.reduce([pl.Series(texts).str.contains(r"\A[ \t\r\n]*\z").to_numpy() for texts in around])
+    found.entries[other[alone]] = 1
+    mine = np.flatnonzero(lines.lists)
+    if not len(mine):
+        return found
+    # a line without a separator is one entry
+    value = lines.colon[mine] + 1
+    one = np.flatnonzero(np.append(True, np.diff(value) != 0))
+    end, one = lines.stop[mine][one], value[one]
+    whole = Buffers.of(cut(buffers, one, end))
+    separators = np.flatnonzero(_SEPARATOR[whole.data])
+    several = np.diff(np.searchsorted(separators, whole.offsets)) > 0
+    which = np.searchsorted(one, value)
+    single = mine[~several[which]]
+    found.head[single] = lines.colon[single] + 1
+    found.entries[single] = 1
+    mine = mine[several[which]]
+    if not len(mine):
+        return found
+    one, end = one[several], end[several]
+    which = np.searchsorted(one, lines.colon[mine] + 1)
+    values = Buffers.of(cut(buffers, one, end))
+    low, high = matches(values, _TOKENS)
+    single = low[high - low == 1]
+    owner = np.searchsorted(values.offsets, single, side="right") - 1
+    # pieces: from the value's begin, or from behind a separator, to the next separator or the value's end
+    begin = np.sort(np.concatenate([values.offsets[:-1], single + 1]))
+    stop = np.sort(np.concatenate([values.offsets[1:], single]))
+    line_of = np.sort(np.concatenate([np.arange(len(one)), owner]))
+    texts = pl.Series(cut(values, begin, stop))
+    words = np.flatnonzero(texts.str.contains(_SURNAME).to_numpy())
+    words = words[(words + 1 < len(line_of)) & (values.data[np.minimum(stop[words], len(values.data) - 1)] == 44)]
+    words = words[line_of[words] == line_of[np.minimum(words + 1, len(line_of) - 1)]]
+    words = words[texts.gather(words + 1).str.contains(_FIRST_NAME).to_numpy()]
+    if len(words):
+        begin, stop, line_of = np.delete(begin, words + 1), np.delete(stop, words), np.delete(line_of, words)
+        texts = pl.Series(cut(values, begin, stop))
+    feeds = np.flatnonzero(values.data == 10)
+    after = values.data[np.minimum(feeds[:, None] + np.arange(1, 3), len(values.data) - 1)]
+    if (after == 62).any():  # folded lines of a quoted block begin with their marks
+        lead = texts.str.extract(rf"\A({_BLANK})").str.len_bytes().to_numpy().astype(np.int64)
+        trail = texts.str.extract(rf"({_BLANK})\z").str.len_bytes().to_numpy().astype(np.int64)
+    else:
+        lead = stop - begin - texts.str.strip_chars_start(" \t\r\n").str.len_bytes().to_numpy().astype(np.int64)
+        trail = stop - begin - texts.str.strip_chars_end(" \t\r\n").str.len_bytes().to_numpy().astype(np.int64)
+    full = np.flatnonzero(lead < stop - begin)
+    shift = one - values.offsets[:-1]
+    line_of = line_of[full]
+    entry_head, entry_tail = begin[full] + lead[full] + shift[line_of], stop[full] - trail[full] + shift[line_of]
+    first = np.searchsorted(line_of, np.arange(len(one) + 1))
+    entry = np.searchsorted(entry_head, starts[mine], side="right") - 1
+    line = which
+    last = entry == first[line + 1] - 1
+    found.head[mine], found.tail[mine] = entry_head[entry], entry_tail[entry]
+    found.before[mine] = np.where(entry == first[line], entry_head[entry], entry_tail[np.maximum(entry - 1, 0)])
+    found.next[mine] = np.where(last, entry_tail[entry], entry_head[np.minimum(entry + 1, len(entry_head) - 1)])
+    found.place[mine], found.entries[mine] = entry - first[line], first[line + 1] - first[line]
+    return found

@@ -42,6 +42,11 @@ class FindTask:
     set_aside: tuple[int, ...]  # documents of the range that could not be read when they were staged
     folder: Path  # attempts are written here: <table>.parquet
 
+    @property
+    def told(self) -> str:
+        """The task in words, for an error."""
+        return self.documents.told(self.first, self.last)
+
 
 def find_task(task: FindTask) -> dict[str, Any]:
     """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""

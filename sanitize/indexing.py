@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import re
-import resource
 import shutil
 import sys
 import time
@@ -28,15 +27,19 @@ import pyarrow.parquet as pq
 
 from sanitize import counts, index, queries, tables, vault
 from sanitize.cells import Leaf
-from sanitize.corpus import Columns, Staging, documents_of, leaf_named, policies_for, stage_task
+from sanitize.corpus import Columns, documents_of, leaf_named, policies_for
+from sanitize.engines.child import peak_mb
+from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.errors import QuarantineExceeded, UsageError, nearest
 from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
 from sanitize.lock import locked
 from sanitize.publish import Job, disk_trouble, perform
-from sanitize.read import Survey, survey
+from sanitize.read import Survey
+from sanitize.reading import Reading, surveyed
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
+from sanitize.views import glob_escaped, quote_literal
 
 Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
 
@@ -64,23 +67,39 @@ class Settings:
         if self.verify not in ("fast", "full", "off"):
             raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
 
+    @property
+    def reading_bytes(self) -> int:
+        """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
+        said = re.fullmatch(r"([0-9.]+) ?([KMGT%]).*", self.memory_limit)
+        power = "KMGT".find(said[2]) + 1 if said else 0
+        size = float(said[1]) * 1024**power if said and power else 1 << 30  # DuckDB's alone is a share of the machine
+        return int(size) + 8 * self.max_doc_bytes
+
 
 @dataclass
 class Stages:
     """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
 
     found: dict[str, dict[str, float]] = field(default_factory=dict)
+    _within: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])  # CPU and wall seconds of the stages inside each open one
 
     @contextlib.contextmanager
     def measure(self, name: str) -> Iterator[dict[str, float]]:
+        """Add what happens in the block to a stage; a stage inside another one is not counted twice."""
         cpu, wall = time.process_time(), time.monotonic()
         cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
-        yield cost
+        self._within.append([0.0, 0.0])
+        try:
+            yield cost
+        finally:
+            spent = (time.process_time() - cpu, time.monotonic() - wall)
+            inside = self._within.pop()
+            self._within[-1] = [total + one for total, one in zip(self._within[-1], spent, strict=True)]
         before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
-        peak = max(cost["peak_rss_mb"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, before["peak_rss_mb"])
+        peak = max(cost["peak_rss_mb"], peak_mb(), before["peak_rss_mb"])
         self.found[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + time.process_time() - cpu, 3),
-            "wall_s": round(before["wall_s"] + time.monotonic() - wall, 3),
+            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - inside[0], 3),
+            "wall_s": round(before["wall_s"] + spent[1] - inside[1], 3),
             "peak_rss_mb": round(peak, 1),
         }
 
@@ -111,23 +130,25 @@ class Indexing:
             shutil.rmtree(self.work, ignore_errors=True)
 
     def _begin(self) -> None:
-        # the inputs are looked at before anything is written: a mistake leaves nothing behind
-        with self.stages.measure("read"):
-            self.survey: Survey = survey(self.inputs, self.settings.columns.roles)
-            self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
-        vault.open_work(self.work)
-        self._stack.enter_context(locked(self.work))
-        self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
         workers = self.settings.workers or os.cpu_count() or 1
         self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
         self._stack.callback(self.engine.close)
+        # the inputs are looked at before anything is written: a mistake leaves nothing behind
+        with self.stages.measure("read"):
+            self.survey: Survey = surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes)
+            self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+        quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
+        vault.open_work(self.work)
+        self._stack.enter_context(locked(self.work))
+        self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
         self._stack.callback(shutil.rmtree, self.work / "spill", ignore_errors=True)
 
     def find(self) -> dict[str, Any]:
         """Make the index, or use the one that is there; returns its counts."""
         before = self._renew()
+        with disk_trouble(self.work):
+            staged = self._read()
         with self.stages.measure("read"), disk_trouble(self.work):
-            staged = self._stage()
             self.documents: Documents = documents_of(self.survey, staged, self.work)
             aside = self._staged_aside()
         size = self.settings.rows_per_shard
@@ -222,33 +243,33 @@ class Indexing:
         """The files of a table of WORK, one a task."""
         return [self.work.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
 
-    def _stage(self) -> dict[int, dict[str, Any]]:
-        """Decode what is not read in place; returns the result of each staged unit."""
-        units = [unit for unit in self.survey.units if not unit.view]
-        fingerprint = self._fingerprint("read", self.settings.max_doc_bytes, str(self.survey.schema))
-        jobs = []
-        for unit in units:
-            name = f"{unit.no:05d}.parquet"
-            task = Staging(
-                unit=unit,
-                layout=self.survey.layout,
-                max_doc_bytes=self.settings.max_doc_bytes,
-                folder=self.work / "spill" / f"read-{unit.no}",
-            )
-            outputs = {
-                "documents.parquet": self.work / "documents" / name,
-                "quarantine.parquet": self.work / "documents" / "aside" / name,
-            }
-            jobs.append(
-                Job(
-                    work=stage_task,
-                    task=task,
-                    record=self.work / "tasks" / "read" / f"{unit.no:05d}.json",
-                    fingerprint=fingerprint,
-                    outputs=outputs,
-                )
-            )
-        return {unit.no: result for unit, result in zip(units, self.map("read", jobs), strict=True)}
+    def _read(self) -> dict[int, dict[str, Any]]:
+        """Read all files through; decode what is not used in place. Returns the result of each decoded unit."""
+        reading = Reading(
+            survey=self.survey,
+            named=tuple(map(str, self.inputs)),
+            work=self.work,
+            fingerprint=self._fingerprint("read", self.settings.max_doc_bytes, str(self.survey.schema)),
+            max_doc_bytes=self.settings.max_doc_bytes,
+            run=self._untrusted,
+        )
+        self.survey, staged = reading.read()
+        return staged
+
+    def _untrusted(
+        self, stage: str, work: Callable[[Any], Any], tasks: Sequence[Any], seconds: Callable[[Any], float]
+    ) -> Iterator[tuple[int, Done | Died]]:
+        with self.stages.measure("read") as cost:
+            if stage:
+                self.settings.progress(stage, 0, len(tasks))
+            outcomes = self.engine.map_untrusted(work, tasks, seconds=seconds, memory=self.settings.reading_bytes)
+            for number, (place, outcome) in enumerate(outcomes):
+                if isinstance(outcome, Done):
+                    cost["cpu_s"] += outcome.cpu_s
+                    cost["peak_rss_mb"] = max(cost["peak_rss_mb"], outcome.peak_rss_mb)
+                if stage:
+                    self.settings.progress(stage, number + 1, len(tasks))
+                yield place, outcome
 
     def _find_job(self, no: int, low: int, high: int, aside: list[int]) -> Job:
         name = f"{no:05d}.parquet"

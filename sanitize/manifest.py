@@ -20,8 +20,17 @@ from sanitize.plan import Plan
 from sanitize.publish import shard_name
 
 
-def kinds_found(plan: Plan, value_counts: Path, skipped: Sequence[Path], documents: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """Occurrences, distinct values, documents and refused candidates of the plan's kinds; what happened to them is filled in later."""
+def kinds_found(
+    plan: Plan,
+    value_counts: Path,
+    skipped: Sequence[Path],
+    documents: Mapping[str, int],
+    left: Mapping[str, Mapping[str, int]] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Occurrences, distinct values, documents and refused candidates of the plan's kinds; what happened to them is filled in later.
+
+    `left` has the first three for the documents that remain, where some were dropped. Refused candidates are those of all documents.
+    """
     counted = pl.DataFrame(pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None))
     rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
     found: dict[str, dict[str, Any]] = {
@@ -36,6 +45,8 @@ def kinds_found(plan: Plan, value_counts: Path, skipped: Sequence[Path], documen
         }
         for kind, times, values in rows
     }
+    for kind, entry in found.items() if left is not None else ():
+        entry |= left.get(kind, dict.fromkeys(("occurrences", "values", "documents"), 0))  # type: ignore[union-attr]
     for path in skipped:
         for row in pq.read_table(path, partitioning=None).to_pylist():
             if row["kind"] in found:
@@ -56,8 +67,13 @@ def summary_of(
     drilled: Mapping[str, Any],
     policies: Mapping[str, str],
     public_key: bool,
+    dropped: Sequence[Mapping[str, Any]] = (),
+    told: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The part of the summary that follows from input, plan and key alone; it stands in the manifest too."""
+    """The part of the summary that follows from input, plan and key alone; it stands in the manifest too.
+
+    `dropped` says how many documents each part dropped and why, `told` what editors say beyond the counts of their kinds.
+    """
     for kind, entry in kinds.items():
         if kind in plan.edited:
             # counted again where they were edited: what the sweep added is among them
@@ -70,12 +86,14 @@ def summary_of(
         "documents_in": documents,
         "documents_out": rows,
         "documents_dropped": documents - rows - quarantine.num_rows,
+        "dropped": [dict(row) for row in dropped],
         "quarantined": quarantine.num_rows,
         "quarantine": {entry["values"]: entry["counts"] for entry in quarantine.column("reason").value_counts().to_pylist()},
         "occurrences": sum(entry["occurrences"] for entry in kinds.values()),
         "kept_originals": sum(entry["kept"] for entry in kinds.values()),
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
         "by_kind": kinds,
+        "parts": [dict(one) for one in told],
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
         "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
         "drill": dict(drilled),

@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,55 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sanitize.errors import PlanError, nearest
 from sanitize.keyed import Key
 
+I64 = npt.NDArray[np.int64]
 Policy = Literal["erase", "keep", "ledger"]
 Room = Literal["find", "drop", "edit"]
 
 
+@dataclass(frozen=True, repr=False)
+class Sight:
+    """What a part sees of some whole documents when it looks at texts, before anything is edited.
+
+    `texts` (large_string, no nulls) with the document and the cell of each; `occurrences` has those of the part's kinds that earlier parts
+    left, in order: doc_no, cell, start, start_byte, stop_byte, value_id.
+    """
+
+    doc_no: I64
+    cell: npt.NDArray[np.int32]
+    texts: pa.LargeStringArray
+    occurrences: pl.DataFrame
+
+
+class Whole(Protocol):
+    """What a part may ask of the whole corpus, as far as earlier parts left it."""
+
+    def look(self, name: str, of: Path | None = None) -> Sequence[Path]:
+        """The table `name` of the part's `looks`, one file a task, made by its `look` on every document, or on those whose `doc_no` stand
+        in the Parquet file `of`."""
+
+    def ask(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Path:
+        """The result of one of the queries that the part `needs`, as a Parquet file. `occurrences_left` and `chosen_kinds` are there."""
+
+    def write(self, name: str, table: pa.Table) -> Path:
+        """A small table of the part's own as a file, for the next query."""
+
+
 class Part(BaseModel):
-    """The settings of one part of a plan. Frozen; its order in the plan is its precedence."""
+    """The settings of one part of a plan. Frozen; its order in the plan is its precedence.
+
+    `needs` names the queries that are counted for it. A part that reads texts before anything is edited names the tables it makes of them
+    in `looks`; it sees the cells of the main text only, or `all`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     use: str
+    needs: ClassVar[tuple[str, ...]] = ()
+    looks: ClassVar[Mapping[str, pa.Schema]] = {}
+    cells: ClassVar[Literal["main", "all"]] = "main"
+
+    def look(self, name: str, sight: Sight) -> pa.Table:
+        """The rows of the table `name` for some documents: a pure function of what it sees."""
+        raise NotImplementedError(f"{type(self).__name__} lacks look()")
 
 
 @dataclass(frozen=True)
@@ -54,13 +94,13 @@ class Batch:
 
 
 class Editor(Part):
-    """A part that replaces spans. `needs` names what is counted for it; `policy` says what the leak check may expect of it.
+    """A part that replaces spans. `policy` says what the leak check may expect of it.
 
-    The first `keep` occurrences of every value, among what earlier parts left, arrive marked `kept` and must stay.
+    The first `keep` occurrences of every value, among what earlier parts left, arrive marked `kept` and must stay. An editor that decides
+    by itself which occurrences go makes a table `goes` in `gather`; all others are then `kept`.
     """
 
     kinds: tuple[str, ...]
-    needs: ClassVar[tuple[str, ...]] = ()
     keep: int = 0
 
     @property
@@ -68,12 +108,44 @@ class Editor(Part):
         """`erase`: nothing of these kinds is left; `keep`: exactly the kept occurrences; `ledger`: a mechanism's claim."""
         return "keep" if self.keep else "erase"
 
+    def gather(self, whole: Whole) -> Mapping[str, Path]:
+        """Tables of the editor's own for `Counts`, made before the first batch. One named `goes` (doc_no, cell, start, value_id,
+        start_byte, stop_byte) holds the occurrences that go, and the bytes of their cell that go with them."""
+        return {}
+
+    def told(self, counts: Counts) -> dict[str, Any]:
+        """What the summary says of this editor beyond the counts of its kinds: numbers and field names, never a value."""
+        return {}
+
     def open(self, key: Key, counts: Counts) -> None:
         """Called once in every worker, before the first batch."""
 
     def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """Rows of `batch.occurrences` that are replaced, the replacement of each (large_string), and rows for the vault's `labels`."""
         raise NotImplementedError(f"{type(self).__name__} lacks run()")
+
+    def reach(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
+        """First byte and byte after what each of `run`'s edits replaces in its cell, where that is more than the occurrence itself."""
+        return None
+
+
+class Dropper(Part):
+    """A part that drops whole documents. `reason` stands in the table `drops`."""
+
+    reason: ClassVar[str]
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The kinds whose occurrences it looks at."""
+        return ()
+
+    def settled(self) -> Self:
+        """The same with every setting decided that the plan leaves open, so that the plan's hash is of all that matters."""
+        return self
+
+    def gather(self, whole: Whole) -> tuple[I64, I64]:
+        """The documents that go, ascending, and for each the document that stays in its place."""
+        raise NotImplementedError(f"{type(self).__name__} lacks gather()")
 
 
 def names(room: Room) -> list[str]:

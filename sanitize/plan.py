@@ -41,7 +41,7 @@ class _Source(BaseModel):
 
 
 class Plan(BaseModel):
-    """A checked plan. `editors` in order of precedence; `leave` are kinds found, counted and not touched."""
+    """A checked plan. `droppers` and `editors` in order of precedence; `leave` are kinds found, counted and not touched."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
     name: str
@@ -49,6 +49,7 @@ class Plan(BaseModel):
     publishable: bool
     leave: tuple[str, ...]
     find: Find
+    droppers: tuple[Any, ...] = Field(default=())
     editors: tuple[Any, ...] = Field(default=())
 
     def resolved(self) -> dict[str, Any]:
@@ -59,6 +60,7 @@ class Plan(BaseModel):
             "publishable": self.publishable,
             "leave": list(self.leave),
             "find": self.find.model_dump(mode="json"),
+            "drop": [dropper.model_dump(mode="json") for dropper in self.droppers],
             "edit": [editor.model_dump(mode="json") for editor in self.editors],
         }
 
@@ -73,6 +75,11 @@ class Plan(BaseModel):
         resolved = {key: value for key, value in self.resolved().items() if key not in ("name", "about")}
         text = json.dumps([resolved, *more], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    @property
+    def checked(self) -> list[str]:
+        """The kinds whose values the leak check looks for: those that are edited by a part that promises what is left."""
+        return [kind for kind, number in self.edited.items() if self.editors[number].policy != "ledger"]
 
     @property
     def edited(self) -> dict[str, int]:
@@ -115,11 +122,11 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
     for finder in shape.find.finders:
         if finder not in parts.names("find"):
             raise PlanError(f"{where}: find.finders: there is no finder {finder!r}; {nearest(finder, parts.names('find'))}")
-    for number, settings in enumerate(shape.drop):
-        parts.load("drop", settings, f"{where}: drop[{number}]")
+    droppers = tuple(parts.load("drop", settings, f"{where}: drop[{number}]").settled() for number, settings in enumerate(shape.drop))
     editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]") for number, settings in enumerate(shape.edit))
     known = all_kinds()
     named = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
+    named += [(f"drop[{number}].kinds", dropper.counted) for number, dropper in enumerate(droppers)]
     named += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
     for place, kinds in named:
         for kind in kinds:
@@ -133,7 +140,15 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
             raise PlanError(
                 f"{where}: {kind} is found, but no editor takes it; name it in an [[edit]], or in `leave` to keep it on purpose"
             )
-    return Plan(name=name, about=shape.about, publishable=shape.publishable, leave=shape.leave, find=shape.find, editors=editors)
+    return Plan(
+        name=name,
+        about=shape.about,
+        publishable=shape.publishable,
+        leave=shape.leave,
+        find=shape.find,
+        droppers=droppers,
+        editors=editors,
+    )
 
 
 def _set(source: dict[str, Any], change: str) -> None:

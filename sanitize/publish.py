@@ -32,6 +32,11 @@ class Job:
     fingerprint: str
     outputs: Mapping[str, Path]  # file in the folder -> final path
 
+    @property
+    def told(self) -> str:
+        """The job in words, for an error: what it is, and which documents it reads."""
+        return f"{self.record.parent.name} {self.record.stem}" + (f", {told}" if (told := getattr(self.task, "told", "")) else "")
+
 
 def perform(job: Job) -> dict[str, Any]:
     """Do a job unless its record says that it is done; returns the task's result."""

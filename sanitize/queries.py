@@ -1,32 +1,30 @@
 """The named queries of `sql/`, bound and checked, and a DuckDB connection that may look at a WORK folder and do nothing else.
 
 A `.sql` file holds one statement in the portable subset, under a header that says what it is. `connect` shows every table of WORK
-as a view: text columns are masked by shape before a query sees them, unless they are asked for with `reveal`; only the files behind
-the views can be opened, nothing can be written, and the settings are locked. What it costs: the views are read when they are asked,
+as a view (`views.py`): text columns are masked by shape before a query sees them, unless they are asked for with `reveal`; only the files
+behind the views can be opened, nothing can be written, and the settings are locked. What it costs: the views are read when they are asked,
 so only a query's result is held. Running queries for the pipeline is left to the engines; they take `Query.text` and `Query.bind`.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError, nearest
+from sanitize.errors import InputRefused, OutputBroken, ResourceError, SanitizeError, UsageError, nearest
 from sanitize.render import visible
+from sanitize.views import ASKED, DocumentFile, View, create, glob_escaped, quote_literal, run_named, views_of
 
 if TYPE_CHECKING:
     import duckdb
-    import polars as pl
     import pyarrow as pa
-    from duckdb.sqltypes import DuckDBPyType
 
 Value = int | float | bool | str
 
@@ -40,34 +38,43 @@ class Parameter:
     name: str
     type: str  # number | decimal | truth | text
     default: Value | None
+    choices: tuple[Value, ...] = ()  # where only a few values make sense; the first is the default
 
     def convert(self, given: object, query: str) -> Value:
         """A given value, or its spelling on the command line, in the parameter's type."""
+        value = self._typed(given)
+        if value is not None and value in (self.choices or (value,)):
+            return value
+        wanted = {"number": "a whole number, 0 or more", "decimal": "a number", "truth": "true or false"}.get(self.type, "a text")
+        if self.choices:
+            wanted = f"one of {', '.join(map(str, self.choices))}"
+        raise UsageError(f"query {query}: {self.name} = {given!r:.40}; expected {wanted}, such as --set {self.name}={self.example}")
+
+    def _typed(self, given: object) -> Value | None:
         try:
             if self.type == "number":
                 number = int(given) if isinstance(given, str) else given
-                if type(number) is int and 0 <= number < 1 << 63:
-                    return number
-            elif self.type == "decimal":
+                return number if type(number) is int and 0 <= number < 1 << 63 else None
+            if self.type == "decimal":
                 decimal = float(given) if isinstance(given, str | int) else given
-                if type(decimal) is float and math.isfinite(decimal):
-                    return decimal
-            elif self.type == "truth":
+                return decimal if type(decimal) is float and math.isfinite(decimal) else None
+            if self.type == "truth":
                 truth = {"true": True, "false": False}.get(given.lower()) if isinstance(given, str) else given
-                if type(truth) is bool:
-                    return truth
-            elif isinstance(given, str):
-                return given
+                return truth if type(truth) is bool else None
         except ValueError:
-            pass
-        wanted = {"number": "a whole number, 0 or more", "decimal": "a number", "truth": "true or false"}.get(self.type, "a text")
-        raise UsageError(f"query {query}: {self.name} = {given!r:.40}; expected {wanted}, such as --set {self.name}={self.example}")
+            return None
+        return given if isinstance(given, str) else None
 
     @property
     def example(self) -> str:
         """A value as it is typed on the command line."""
         value = {"number": 2, "decimal": 0.5, "truth": True, "text": "all"}[self.type] if self.default is None else self.default
         return str(value).lower() if isinstance(value, bool) else str(value)
+
+    @property
+    def spelled(self) -> str:
+        """What it may be: its default, all its choices with the default first, or its type."""
+        return f"({self.type})" if self.default is None else "|".join(map(str, self.choices)) or self.example
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class Query:
     @property
     def signature(self) -> str:
         """Its parameters in one line, such as `kind=all limit=20`."""
-        return " ".join(f"{p.name}={p.example}" if p.default is not None else f"{p.name}=({p.type})" for p in self.takes)
+        return " ".join(f"{p.name}={p.spelled}" for p in self.takes)
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:
@@ -143,7 +150,8 @@ def query(name: str) -> Query:
     return found
 
 
-_LITERAL = re.compile(r"\$(\w+)(?:\s*=\s*('[^']*'|true|false|-?\d+\.\d+|-?\d+)|\s+(number|decimal|truth|text))")
+_ONE = r"(?:'[^']*'|true|false|-?\d+\.\d+|-?\d+)"
+_LITERAL = re.compile(rf"\$(\w+)(?:\s*=\s*({_ONE}(?:\s*\|\s*{_ONE})*)|\s+(number|decimal|truth|text))")
 _TABLE = re.compile(r"(\w+)(?:\s*\(([^)]*)\))?")
 
 
@@ -178,84 +186,17 @@ def _parameter(match: re.Match[str]) -> Parameter:
     name, default, kind = match.groups()
     if default is None:
         return Parameter(name, kind, None)
-    if default.startswith("'"):
-        return Parameter(name, "text", default[1:-1])
-    if default in ("true", "false"):
-        return Parameter(name, "truth", default == "true")
-    return Parameter(name, "decimal", float(default)) if "." in default else Parameter(name, "number", int(default))
+    choices = tuple(_literal(one) for one in re.findall(_ONE, default))
+    kind = {str: "text", bool: "truth", float: "decimal", int: "number"}[type(choices[0])]
+    return Parameter(name, kind, choices[0], choices if len(choices) > 1 else ())
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- masks
-
-# Letters become A or a, digits 9, every other character outside printable ASCII ?, and a run is never longer than 4: what is left
-# is the shape of a text. One list for DuckDB and Polars, whose regular expressions agree on all of it.
-_SHAPE = (
-    (r"[\p{Lu}\p{Lt}]", "A"),
-    (r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", "a"),
-    (r"\p{N}", "9"),
-    (r"[^\x20-\x7E]", "?"),
-    ("A{5,}", "AAAA"),
-    ("a{5,}", "aaaa"),
-    ("9{5,}", "9999"),
-)
-_ADDRESS = r"^([A-Za-z0-9])[^@]*@([A-Za-z0-9])[^@]*\.([A-Za-z]{2,6}|example)$"  # j***@e***.com; a longer last label could be a name
-
-
-def shape_expression(column: str) -> str:
-    """SQL for the shape of a text: `Jane Doe, 555-0100` gives `Aaaa Aaa, 999-9999`. `column` is an SQL expression."""
-    for pattern, letter in _SHAPE:
-        column = f"regexp_replace({column}, {quote_literal(pattern)}, '{letter}', 'g')"
-    return column
-
-
-def mask_expression(column: str, kind: str | None = None) -> str:
-    """SQL for a masked value: its shape, or `j***@e***.com` where the SQL expression `kind` says EMAIL_ADDRESS."""
-    shape = shape_expression(column)
-    if kind is None:
-        return shape
-    pattern = quote_literal(_ADDRESS)
-    address = rf"regexp_replace({column}, {pattern}, '\1***@\2***.\3')"
-    return f"CASE WHEN {kind} = 'EMAIL_ADDRESS' AND regexp_matches({column}, {pattern}) THEN {address} ELSE {shape} END"
-
-
-def masked(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
-    """The same masks on a Polars column: shapes, and `j***@e***.com` where `kinds` says EMAIL_ADDRESS."""
-    import polars as pl
-
-    text = shape = pl.col("text")
-    for pattern, letter in _SHAPE:
-        shape = shape.str.replace_all(pattern, letter)
-    frame = pl.DataFrame({"text": texts.cast(pl.String)})
-    if kinds is not None:
-        frame = frame.with_columns(kinds.cast(pl.String).alias("kind"))
-        address = text.str.replace(_ADDRESS, "${1}***@${2}***.${3}")
-        shape = pl.when((pl.col("kind") == "EMAIL_ADDRESS") & text.str.contains(_ADDRESS)).then(address).otherwise(shape)
-    return frame.select(shape.alias(texts.name)).to_series()
-
-
-# --------------------------------------------------------------------------------------------------------------- the tables of WORK
-
-
-class DocumentFile(Protocol):
-    """A Parquet file that holds documents, as `sanitize.shards.Source` describes it."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def first_doc_no(self) -> int: ...
-    @property
-    def columns(self) -> Mapping[str, str]: ...
-
-
-@dataclass(frozen=True)
-class _View:
-    name: str
-    select: str  # what it reads, raw
-    files: tuple[str, ...]
-
-
-# Text columns that hold no text of the corpus. Every other text column is masked, also of tables this file has never heard of.
-_PLAIN = frozenset({"kind", "finder", "section", "part", "reason", "source", "place", "unit"})
+def _literal(text: str) -> Value:
+    if text.startswith("'"):
+        return text[1:-1]
+    if text in ("true", "false"):
+        return text == "true"
+    return float(text) if "." in text else int(text)
 
 
 def connect(
@@ -268,18 +209,18 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """A fresh DuckDB in memory with every table of WORK as a view, and no way to anything else.
 
-    Tables that are not there yet are empty. `run` is the plan hash whose edits and drops are shown, by default the latest one's.
-    Statements of strangers go through `ask`: it alone refuses the ways around a masked view.
+    Tables that are not there yet are empty. `run` says whose edits, drops and ledger are shown (`views.run_named`), by default those of
+    the latest run. Statements of strangers go through `ask`: it alone refuses the ways around a masked view.
     """
     import duckdb
 
     work = work.resolve()
-    views = _views(work, run, documents)
     connection = duckdb.connect(":memory:")
     try:
-        for statement in _create(connection, views, reveal):
+        views = _views(connection, work, run, documents)
+        for statement in create(connection, views, reveal=reveal):
             connection.execute(statement)
-        allowed = sorted({name for view in views for file in view.files for name in (file, _glob_escaped(file))})
+        allowed = sorted({name for view in views for file in view.files for name in (file, glob_escaped(file))})
         connection.execute(f"SET temp_directory = {quote_literal(str(work / 'spill'))}")
         connection.execute(f"SET allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
         if memory_limit is not None:
@@ -290,6 +231,13 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def _views(connection: duckdb.DuckDBPyConnection, work: Path, run: str | None, documents: Sequence[DocumentFile]) -> list[View]:
+    if not work.is_dir():
+        raise UsageError(f"{work}: there is no such WORK folder. Make one: sanitize find INPUT --work {work}")
+    asked = {name: query(name).text for name in ASKED}
+    return views_of(connection, work, run=run_named(work, run), documents=documents, asked=asked)
 
 
 # In this order: external access goes before the lock, and nothing changes after it.
@@ -308,146 +256,12 @@ def init_sql(work: Path, *, reveal: bool = False, run: str | None = None, docume
     """CREATE VIEW statements over all tables of WORK, for DuckDB, dbt or a notebook; masked like `connect` unless `reveal`."""
     import duckdb
 
+    made = []
     with duckdb.connect(":memory:") as connection:
-        return "".join(f"{statement};\n" for statement in _create(connection, _views(work.resolve(), run, documents), reveal))
-
-
-def _create(connection: duckdb.DuckDBPyConnection, views: Sequence[_View], reveal: bool) -> Iterator[str]:
-    import duckdb
-
-    for view in views:
-        try:
-            relation = connection.sql(view.select)
-            columns = list(zip(relation.columns, relation.types, strict=True))
-        except duckdb.Error:
-            raise OutputBroken(f"table {view.name} of WORK cannot be read as Parquet; run `sanitize find` again to make it anew") from None
-        select = view.select
-        if not reveal:
-            plain = frozenset[str]() if view.name == "documents" else _PLAIN  # an id may be an address
-            listed = (
-                quote_name(name) if name in plain else f"{_masked_column(view.name, name, kind)} AS {quote_name(name)}"
-                for name, kind in columns
-            )
-            select = f"SELECT {', '.join(listed)} FROM ({view.select})"  # noqa: S608 - names are quoted
-        yield f"CREATE OR REPLACE VIEW {quote_name(view.name)} AS {select}"
-
-
-def _masked_column(table: str, name: str, kind: DuckDBPyType) -> str:
-    if table == "values" and name in ("value", "normalised"):
-        return mask_expression(quote_name(name), "kind")
-    return _masked_type(quote_name(name), kind)
-
-
-_NUMBERS = frozenset({"boolean", "float", "double", "decimal"}) | {
-    f"{sign}{size}" for sign in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
-}
-_TIMES = frozenset({"date", "time", "interval", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}) | {
-    "time with time zone",
-    "timestamp with time zone",
-}
-
-
-def _masked_type(column: str, kind: Any, depth: int = 0) -> str:
-    name = kind.id.lower()
-    if name in _NUMBERS | _TIMES:
-        return column
-    if name in ("varchar", "enum"):
-        return mask_expression(column if name == "varchar" else f"CAST({column} AS VARCHAR)")
-    if name == "list":
-        return f"list_transform({column}, lambda x{depth}: {_masked_type(f'x{depth}', kind.children[0][1], depth + 1)})"
-    if name == "struct":
-        inside = (f"{quote_name(n)} := {_masked_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}" for n, t in kind.children)
-        return f"CASE WHEN {column} IS NULL THEN NULL ELSE struct_pack({', '.join(inside)}) END"
-    return f"CAST(CASE WHEN {column} IS NULL THEN NULL ELSE '?' END AS VARCHAR)"  # bytes, maps, unions and what is still to come
-
-
-def _views(work: Path, run: str | None, documents: Sequence[DocumentFile]) -> list[_View]:
-    if not work.is_dir():
-        raise UsageError(f"{work}: there is no such WORK folder. Make one: sanitize find INPUT --work {work}")
-    from sanitize import tables
-
-    latest = _latest_run(work, run)
-    folders = {folder.name: folder for folder in _folders(work / "tables")} | {
-        "values": work / "vault" / "values",
-        "quarantine": work / "quarantine",
-    }
-    if latest is not None:
-        folders |= {"edits": latest / "edits", "drops": latest / "drops"}
-        folders |= {folder.name: folder for folder in _folders(latest / "vault")}
-    files = {name: tuple(_parquet(folder)) for name, folder in folders.items()}
-    found = [_View(name, f"FROM {_read(paths)}", paths) for name, paths in sorted(files.items()) if paths]
-    missing = [_View(name, _empty(table.schema), ()) for name, table in tables.ALL.items() if not files.get(name)]
-    return [*found, *missing, _documents_view(documents)]
-
-
-def _latest_run(work: Path, run: str | None) -> Path | None:
-    """The folder of one plan's run: the named one, else the one whose plan was written last; None before the first run."""
-    runs = {folder.name: folder for folder in _folders(work / "runs") if (folder / "plan.json").is_file()}
-    if run is not None and run not in runs:
-        raise UsageError(f"{work}: there is no run {run!r}; {nearest(run, runs)}")
-    if run is not None:
-        return runs[run]
-    return max(runs.values(), key=lambda folder: ((folder / "plan.json").stat().st_mtime_ns, folder.name), default=None)
-
-
-def _folders(parent: Path) -> list[Path]:
-    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")) if parent.is_dir() else []
-
-
-def _parquet(folder: Path) -> Iterator[str]:
-    """All Parquet files under a folder, in order of path; unfinished ones carry another ending."""
-    for place, below, names in os.walk(folder):
-        below.sort()
-        yield from (str(Path(place, name).resolve()) for name in sorted(names) if name.endswith(".parquet") and not name.startswith("."))
-
-
-def _documents_view(documents: Sequence[DocumentFile]) -> _View:
-    if not documents:
-        names = (("doc_no", "BIGINT"), ("doc_id", "VARCHAR"), ("text", "VARCHAR"))
-        columns = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in names)
-        return _View("documents", f"SELECT {columns} WHERE false", ())
-    paths = tuple(str(Path(file.path).resolve()) for file in documents)
-    parts = []
-    for path, file in zip(paths, documents, strict=True):
-        number = f"{int(file.first_doc_no)} + file_row_number AS doc_no"
-        others = (f"{quote_name(column)} AS {quote_name(name)}" for name, column in file.columns.items() if name != "doc_no")
-        read = _read((path,), ", file_row_number = true")
-        parts.append(f"SELECT {', '.join([number, *others])} FROM {read}")  # noqa: S608 - names are quoted
-    return _View("documents", " UNION ALL BY NAME ".join(parts), paths)
-
-
-def _empty(schema: pa.Schema) -> str:
-    names = {"int64": "BIGINT", "int32": "INTEGER", "float": "REAL"}
-    columns = (f"CAST(NULL AS {names.get(str(field.type), 'VARCHAR')}) AS {quote_name(field.name)}" for field in schema)
-    return f"SELECT {', '.join(columns)} WHERE false"
-
-
-def _read(files: Sequence[str], more: str = "") -> str:
-    listed = ", ".join(quote_literal(_glob_escaped(file)) for file in files)
-    return f"read_parquet([{listed}], hive_partitioning = false{more})"
-
-
-def _glob_escaped(path: str) -> str:
-    escaped = glob.escape(path)
-    if escaped != path and "\\" in path:  # a pattern with a backslash is cut in two there, and nothing escapes that
-        raise InputRefused(f"{visible(path)[:200]}: a name with a backslash and one of * ? [ cannot be read. Rename it")
-    return escaped
-
-
-def quote_literal(text: str) -> str:
-    """A text as an SQL literal. The one place where a name becomes part of a statement, with `quote_name`."""
-    return "'" + _speakable(text).replace("'", "''") + "'"
-
-
-def quote_name(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + _speakable(name).replace('"', '""') + '"'
-
-
-def _speakable(text: str) -> str:
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise InputRefused(f"{visible(text)[:200]}: a name with NUL or with bytes that are not UTF-8 cannot be read. Rename it")
-    return text
+        for statement in create(connection, _views(connection, work.resolve(), run, documents), reveal=reveal):
+            connection.execute(statement)
+            made.append(f"{statement};\n")
+    return "".join(made)
 
 
 def _set_memory(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
@@ -462,8 +276,10 @@ def _set_memory(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
 # --------------------------------------------------------------------------------------------------------------------------- asking
 
 
-def ask(connection: duckdb.DuckDBPyConnection, statement: str | Query, params: Mapping[str, object] | None = None) -> pa.Table:
-    """The result of one SELECT (DESCRIBE, SUMMARIZE and SHOW TABLES are SELECTs too) or of a named query.
+def ask(
+    connection: duckdb.DuckDBPyConnection, statement: str | Query, params: Mapping[str, object] | None = None, *, most: int | None = None
+) -> pa.Table:
+    """The result of one SELECT (DESCRIBE, SUMMARIZE and SHOW TABLES are SELECTs too) or of a named query; at most its first `most` rows.
 
     Refused: more than one statement, anything that writes, attaches or sets, and tables and table functions beyond the views, since
     a file that is read directly is not masked. Errors about the statement are passed on; errors that may quote data are not.
@@ -482,9 +298,24 @@ def ask(connection: duckdb.DuckDBPyConnection, statement: str | Query, params: M
         _allow(connection, text, views)
     try:
         relation = connection.sql(text, params=dict(params) if params else None)
-        return relation.to_arrow_table()
+        return _fetched(connection, relation if most is None else relation.limit(most))
     except duckdb.Error as error:
         raise _cleaned(error) from None
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """The rows of a relation, computed in a thread beside this one: DuckDB by itself does not always see that it is told to stop."""
+    with ThreadPoolExecutor(1) as pool:
+        computing = pool.submit(relation.to_arrow_table)
+        try:
+            while not wait([computing], 0.1).done:  # looked up from now and then: a signal may reach another thread first
+                pass
+        except (KeyboardInterrupt, SystemExit):
+            while not computing.done():  # what has not begun yet does not hear it
+                connection.interrupt()
+                wait([computing], 0.05)
+            raise
+        return computing.result()
 
 
 _TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series"})
@@ -542,7 +373,7 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
             pending.extend(node)
 
 
-def _cleaned(error: duckdb.Error) -> UsageError | ResourceError | OutputBroken:
+def _cleaned(error: duckdb.Error) -> SanitizeError:
     """What may be said about a DuckDB error: the message where it speaks of the statement, a fixed text where it may quote data."""
     import duckdb
 
@@ -552,6 +383,8 @@ def _cleaned(error: duckdb.Error) -> UsageError | ResourceError | OutputBroken:
         return UsageError("refused: a query reads the tables of WORK and nothing else")
     if isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException | duckdb.SyntaxException):
         return UsageError(f"SQL: {visible(str(error).split(chr(10) + chr(10))[0])}")
+    if "Invalid string encoding found in Parquet file" in str(error):
+        return InputRefused("documents: a text of the input is not UTF-8 (it is in quarantine); what reads all texts stops at it")
     if isinstance(error, duckdb.ConversionException):
         return UsageError("SQL: a value cannot be converted to the wanted type; TRY_CAST gives null instead")
     if isinstance(error, duckdb.OutOfRangeException):
@@ -559,8 +392,3 @@ def _cleaned(error: duckdb.Error) -> UsageError | ResourceError | OutputBroken:
     if isinstance(error, duckdb.IOException):
         return OutputBroken("a table file of WORK cannot be read, or the spill folder not be written; run `sanitize find` again")
     return UsageError(f"SQL: the statement cannot be carried out ({type(error).__name__})")
-
-
-# -------------------------------------------------------------------------------------------------------------------------- showing
-
-# Controls, bidirectional overrides, zero-width and tag characters: they do nothing for a reader and much for a forger.

@@ -68,7 +68,11 @@ def _drawn(table: pa.Table, width: int | None, most: int) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width or shutil.get_terminal_size((120, 24)).columns, color_system=None, highlight=False)
     console.print(drawn)
-    more = f"{table.num_rows - most:,} more rows; --format csv shows them all\n" if table.num_rows > most else ""
+    more = ""
+    if table.num_rows > most:
+        more = f"more than these {most:,} rows; --format csv shows them all\n"
+    elif not table.num_rows:
+        more = "no rows\n"
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n" + more
 
 

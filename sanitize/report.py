@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sanitize.queries import ask, masked, query
+from sanitize.queries import ask, query
 from sanitize.render import visible
+from sanitize.views import masked
 
 if TYPE_CHECKING:
     import duckdb
@@ -88,6 +89,8 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         "documents_in": summary["documents_in"],
         "documents_out": summary["documents_out"],
         "documents_dropped": summary["documents_dropped"],
+        "dropped": [dict(one) for one in summary.get("dropped", ())],
+        "parts": [dict(one) for one in summary.get("parts", ())],
         "quarantined": summary["quarantined"],
         "occurrences": summary["occurrences"],
         "kept_originals": summary["kept_originals"],
@@ -132,7 +135,11 @@ def _action(editor: Mapping[str, Any] | None) -> str:
     if use == "rmft" and keep:
         first = "first occurrence" if keep == 1 else f"first {keep} occurrences"
         return f"{first} of every value kept, each later one a fresh variant"
-    known = {"rmft": "every occurrence a fresh stand-in of the same shape", "redact": "every occurrence a label"}
+    known = {
+        "rmft": "every occurrence a fresh stand-in of the same shape",
+        "redact": "every occurrence a label",
+        "header_dedup": "repeats leave the mail headers, all else stays",
+    }
     return known.get(use, f"edited by {use}")
 
 

@@ -1,6 +1,6 @@
 """The hall: one plan over one corpus, room after room, resumable.
 
-    read -> find -> count -> edit and apply -> verify -> publish
+    read -> find -> count -> drop -> edit and apply -> verify -> publish
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command goes on where it was stopped. What a room
 wrote is used again as long as everything it depends on is the same: another plan on the same WORK redoes edit, apply and verify only.
@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from sanitize import apply, counts, drill, queries, report, vault
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Indexing, Settings
+from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
@@ -57,7 +59,8 @@ class Run:
         found = self.index.find()
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / "plan.json", self.plan.resolved())
-        counted = self._count()
+        drops = self._drop()
+        counted = self._count(drops)
         applied = self.index.map("apply", [self._apply_job(counted, no) for no in range(len(self.index.ranges))])
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
@@ -67,8 +70,14 @@ class Run:
             self.hash,
             documents=self.index.documents.count,
             quarantine=self.index.quarantine,
-            kinds=kinds_found(self.plan, self.index.value_counts, self.index.files("tables", "skipped"), found["documents_by_kind"]),
+            kinds=self._kinds(found["documents_by_kind"], drops),
             applied=applied,
+            dropped=self._dropped(drops),
+            told=[
+                {"part": editor.use, **said}
+                for editor, counts in zip(self.plan.editors, counted, strict=True)
+                if (said := editor.told(counts))
+            ],
             verified=verified,
             drilled=drilled,
             policies=self.index.policies,
@@ -78,8 +87,51 @@ class Run:
             self._publish(summary, applied)
         return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
 
-    def _count(self) -> tuple[Counts, ...]:
+    def _ground(self, drops: Sequence[Path]) -> Ground:
+        """The corpus as parts may look at it that read texts before anything is edited."""
+        folder = self.folder / "looks"
+        folder.mkdir(exist_ok=True)
+        aside = folder / "quarantine.parquet"
+        pq.write_table(self.index.quarantine.select(["doc_no"]), aside)
+        return Ground(
+            engine=self.index.engine,
+            map=self.index.map,
+            documents=self.index.documents,
+            leaves=self.index.leaves,
+            ranges=self.index.ranges,
+            occurrences=self.index.files("tables", "occurrences"),
+            folder=folder,
+            spill=self.index.work / "spill",
+            fingerprint=self.index.fingerprint,
+            gone=(aside, *drops),
+        )
+
+    def _drop(self) -> tuple[Path, ...]:
+        """The table `drops`, one file for each dropper, in their order."""
+        if not self.plan.droppers:
+            return ()
+        with self.index.stages.measure("drop"), disk_trouble(self.index.work):
+            return drop(self._ground(()), self.plan.droppers, self.folder / "drops")
+
+    def _dropped(self, drops: Sequence[Path]) -> list[dict[str, Any]]:
+        """How many documents went, by part and reason, in the order of the plan."""
+        return [
+            {"part": dropper.use, "reason": dropper.reason, "documents": pq.read_metadata(path).num_rows}
+            for dropper, path in zip(self.plan.droppers, drops, strict=True)
+        ]
+
+    def _kinds(self, documents_by_kind: dict[str, int], drops: Sequence[Path]) -> dict[str, dict[str, Any]]:
+        """What was found, by kind, in the documents that remain."""
+        left = None
+        if drops:
+            with self.index.stages.measure("count"), disk_trouble(self.index.work):
+                remaining = [self.folder / "counts" / "left.parquet"]
+                left = counts.kinds_left(self.index.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
+        return kinds_found(self.plan, self.index.value_counts, self.index.files("tables", "skipped"), documents_by_kind, left)
+
+    def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
         """What the editors need counted, in their order."""
+        ground = self._ground(drops) if any(editor.looks for editor in self.plan.editors) else None
         with self.index.stages.measure("count"), disk_trouble(self.index.work):
             (self.folder / "counts").mkdir(exist_ok=True)
             return counts.for_editors(
@@ -88,8 +140,9 @@ class Run:
                 occurrences=self.index.files("tables", "occurrences"),
                 counted=self.index.value_counts,
                 values=self.index.files("vault", "values"),
-                drops=[],
+                drops=drops,
                 folder=self.folder / "counts",
+                ground=ground,
             )
 
     def _verify(self, counted: tuple[Counts, ...], applied: list[dict[str, Any]]) -> dict[str, Any]:
@@ -99,7 +152,7 @@ class Run:
             return {"mode": mode, "values_checked": 0, "swept": 0}
         every = range(len(self.index.ranges))
         with self.index.stages.measure("verify"), disk_trouble(self.index.work):
-            checked = Flagged.write(self.index.files("vault", "values"), list(self.plan.edited), self.folder / "counts" / "flagged.parquet")
+            checked = Flagged.write(self.index.files("vault", "values"), self.plan.checked, self.folder / "counts" / "flagged.parquet")
         seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
@@ -139,7 +192,12 @@ class Run:
 
     def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path) -> Job:
         low, high = self.index.ranges[no]
+        between = [("doc_no", ">=", low), ("doc_no", "<", high)]
         numbers = np.asarray(self.index.quarantine.column("doc_no"), np.int64)
+        numbers = numbers[(numbers >= low) & (numbers < high)]
+        for path in sorted((self.folder / "drops").glob("*.parquet")) if self.plan.droppers else ():
+            dropped = pq.read_table(path, columns=["doc_no"], filters=between, partitioning=None)
+            numbers = np.concatenate([numbers, np.asarray(dropped.column("doc_no"), np.int64)])
         task = apply.ApplyTask(
             no=no,
             first=low,
@@ -152,7 +210,7 @@ class Run:
             counts=counted,
             by_position=self.index.by_position,
             occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *sweep),
-            gone=tuple(numbers[(numbers >= low) & (numbers < high)].tolist()),
+            gone=tuple(numbers.tolist()),
             folder=self.index.work / "spill" / f"apply-{no}",
         )
         name = f"{no:05d}.parquet"

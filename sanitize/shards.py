@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize import rowgroups
 from sanitize.cells import Flat, Leaf, flatten, leaves, plain
 from sanitize.errors import InputRefused, OutputBroken
 
@@ -59,6 +60,11 @@ class Documents:
         """How many documents there are, quarantined ones included."""
         return self.sources[-1].first_doc_no + self.sources[-1].rows if self.sources else 0
 
+    def told(self, first: int, last: int) -> str:
+        """Documents `first` to `last` - 1 in words, with the first files they lie in."""
+        files = [source.path for source in self.sources if source.first_doc_no < last and first < source.first_doc_no + source.rows]
+        return f"documents {first} to {last - 1} in {', '.join(files[:3])}{f' and {len(files) - 3} more' if len(files) > 3 else ''}"
+
     def read(self, first: int, last: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
         """Documents `first` to `last` - 1 as tables with `doc_no`, cut by documents and by bytes; strings are plain large_string."""
         names = self.schema.names if columns is None else columns
@@ -69,39 +75,35 @@ class Documents:
 
     def _read(self, source: Source, first: int, last: int, names: list[str]) -> Iterator[pa.Table]:
         try:
-            with pq.ParquetFile(source.path, page_checksum_verification=True) as file:
-                sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-                starts = np.concatenate([[0], np.cumsum(sizes)])
-                groups = [g for g in range(len(sizes)) if starts[g] < last and starts[g + 1] > first]
-                wanted = [source.columns[name] for name in names if name in source.columns]
-                at = int(starts[groups[0]])
-                for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
-                    low, high = max(first, at), min(last, at + batch.num_rows)
-                    if low < high:
-                        yield from self._cut(source, batch.slice(low - at, high - low), low + source.first_doc_no, names)
-                    at += batch.num_rows
+            metadata = pq.read_metadata(source.path)
+            starts = rowgroups.starts(metadata)
+            groups = [g for g in range(len(starts) - 1) if starts[g] < last and starts[g + 1] > first]
+            wanted = [source.columns[name] for name in names if name in source.columns]
+            at = int(starts[groups[0]]) if groups else last
+            for batch, _ in rowgroups.batches(source.path, metadata, groups, columns=wanted, rows=BATCH_ROWS, bytes=BATCH_BYTES):
+                low, high = max(first, at), min(last, at + batch.num_rows)
+                if low < high:
+                    yield self._standard(source, batch.slice(low - at, high - low), low + source.first_doc_no, names)
+                at += batch.num_rows
+            if at < last:
+                raise OSError("fewer rows than the footer says")
         except (pa.ArrowException, OSError) as error:
             raise InputRefused(
                 f"{source.path}: cannot be read as Parquet any more ({type(error).__name__}); "
                 "it may be damaged, or changed since the run began"
             ) from None
 
-    def _cut(self, source: Source, batch: pa.RecordBatch, doc_no: int, names: list[str]) -> Iterator[pa.Table]:
-        sizes = max(batch.nbytes, 1)
-        step = max(1, batch.num_rows * BATCH_BYTES // sizes) if sizes > BATCH_BYTES else batch.num_rows
-        for low in range(0, batch.num_rows, step):
-            piece = batch.slice(low, step)
-            numbers = np.arange(doc_no + low, doc_no + low + piece.num_rows)
-            columns = {"doc_no": pa.array(numbers, pa.int64())}
-            for name in names:
-                there = source.columns.get(name)
-                kind = self.schema.field(name).type
-                column = pa.nulls(piece.num_rows, kind) if there is None else plain(piece.column(there))
-                columns[name] = column if column.type == kind else column.cast(kind)
-            if "doc_id" in columns and columns["doc_id"].null_count:
-                # a document without an id is known by its number
-                columns["doc_id"] = pc.coalesce(columns["doc_id"], columns["doc_no"].cast(pa.large_string()))
-            yield pa.table(columns)
+    def _standard(self, source: Source, batch: pa.RecordBatch, doc_no: int, names: list[str]) -> pa.Table:
+        columns = {"doc_no": pa.array(np.arange(doc_no, doc_no + batch.num_rows), pa.int64())}
+        for name in names:
+            there = source.columns.get(name)
+            kind = self.schema.field(name).type
+            column = pa.nulls(batch.num_rows, kind) if there is None else plain(batch.column(there))
+            columns[name] = column if column.type == kind else column.cast(kind)
+        if "doc_id" in columns and columns["doc_id"].null_count:
+            # a document without an id is known by its number
+            columns["doc_id"] = pc.coalesce(columns["doc_id"], columns["doc_no"].cast(pa.large_string()))
+        return pa.table(columns)
 
     def to_json(self) -> dict[str, Any]:
         """A description that `from_json` turns back into the same documents."""

@@ -8,12 +8,19 @@ from typing import Any
 
 import typer
 
+from sanitize.render import visible
+
 
 def show(value: Any, as_json: bool, human: Callable[[Any], str]) -> None:
     if as_json:
         print_json(value)
     else:
-        typer.echo(human(value))
+        say(human(value))
+
+
+def say(text: str, err: bool = False) -> None:
+    """A text on the terminal, line by line; control characters of names are spelled out, so that a file name cannot play tricks."""
+    typer.echo("\n".join(visible(line) for line in text.split("\n")), err=err)
 
 
 def print_json(value: Any) -> None:

@@ -120,4 +120,60 @@ LABELS = _table(
     _VALUE,
 )
 
-ALL = {table.name: table for table in (OCCURRENCES, VALUE_COUNTS, VALUES, EDITS, DROPS, QUARANTINE, SKIPPED, IDS, LABELS)}
+VALUE_USERS = _table(
+    "value_users",
+    "one distinct pair of a value and a user in whose documents it stands",
+    _VALUE,
+    ("user_no", _I64, "number of the user, as in `users`"),
+)
+
+USERS = _table(
+    "users",
+    "one document with its user; those without a user_id are left out",
+    _DOC,
+    ("user_no", _I64, "number of the user, from 0, in the order of their first documents"),
+)
+
+_NGRAM = ("ngram", _TEXT, "its words in lower case, one blank between two; a word is a run of letters, marks and digits")
+_SIZE = ("n", _I32, "how many words it has")
+_REASON = ("reason", pa.string(), "why: direct (part of a found value) or indirect (too few users)")
+
+NGRAMS = _table(
+    "ngrams",
+    "one distinct n-gram of one to three words of the texts as they were indexed",
+    _SIZE,
+    _NGRAM,
+    ("users", _I64, "by how many users; 0 where none of its documents has a user_id"),
+    ("occurrences", _I64, "how often it stands in the texts"),
+    ("reason", pa.string(), "why it is on the blacklist of the shown run; null where it is not"),
+)
+
+BLACKLIST = _table(
+    "blacklist",
+    "one n-gram that a model must not learn to say (vault)",
+    _NGRAM,
+    _SIZE,
+    ("users", _I64, "by how many users"),
+    _REASON,
+)
+
+LEDGER = _table(
+    "ledger",
+    "what a mechanism with a privacy claim spent in one document",
+    ("part", pa.dictionary(pa.int32(), pa.string()), "which part of the plan spent it"),
+    ("unit", pa.string(), "what one application protects, such as word"),
+    _DOC,
+    ("units", _I64, "how many applications in this document"),
+    ("epsilon_per_unit", pa.float64(), "the privacy loss of one application"),
+)
+
+PARTS = _table(
+    "parts",
+    "one part of the plan of the shown run",
+    ("part_no", _I32, "its place in the plan, from 0; droppers come before editors"),
+    ("room", pa.string(), "drop or edit"),
+    ("part", pa.string(), "its name in the plan, such as rmft"),
+)
+
+_EVERY = (OCCURRENCES, VALUE_COUNTS, VALUES, VALUE_USERS, USERS, NGRAMS, EDITS, DROPS, BLACKLIST, LABELS, LEDGER, PARTS)
+ALL = {table.name: table for table in (*_EVERY, QUARANTINE, SKIPPED, IDS)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +15,11 @@ def private(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
+        owner = folder.stat().st_uid
     except (FileExistsError, NotADirectoryError, PermissionError) as error:
         raise UsageError(f"{folder}: cannot be made a private folder ({type(error).__name__}); take another place for it") from None
+    if hasattr(os, "geteuid") and owner != os.geteuid():
+        raise UsageError(f"{folder}: belongs to another user, who could read what is put there; take another place for it")
     return folder
 
 
@@ -26,8 +30,16 @@ def open_work(work: Path) -> None:
             f"{work}: holds files that are not of a run; as the private folder (--work) take a new one, or that of an earlier run"
         )
     private(work)
+    _plain(work / "vault")
+    _plain(work / ".gitignore")
     (work / ".gitignore").write_text("*\n", "ascii")
     private(work / "vault")
+
+
+def _plain(path: Path) -> None:
+    """Refuse a link where WORK has a file or folder of its own: it would lead raw values elsewhere."""
+    if path.is_symlink():
+        raise UsageError(f"{path}: is a link; a private folder holds none. Take the link away, or take another folder")
 
 
 def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None) -> Key:

@@ -1,370 +1,378 @@
-"""What a column of texts says in other writing: each view gives pieces of it, decoded, and tells where in the column a place came from.
+"""The tables of WORK as views for DuckDB: where each lies, what stands in for one that is not there, and how its texts are masked.
 
-A view is made around what is encoded only (an escape, a run of base64, a long row of digits), so a text without any costs one look.
-Views know nothing of values: they take bytes and give bytes. The forms:
-
-    zero-width         characters that show nothing, left out            HTML               &#64; &commat; &amp;#64;
-    URL                %40, and twice: %2540                             JSON               \\u0040, \\x40, escaped slashes and quotes
-    quoted-printable   =40, soft line breaks                             base64             at any of its alignments, folded or URL-safe
-    UTF-16             either byte order, in any bytes                   digits             digits only, whatever separates them
+A table that no room has written yet is empty, with the columns that `tables.py` gives it. Some views are made from others when they are
+asked: `users` and `value_users` (two statements of `sql/`), `ngrams` (the words of all texts) and `parts` (the plan of the shown run).
+Those two that need raw texts inside count first and are masked afterwards, so that masks do not make one word of many.
 """
 
 from __future__ import annotations
 
-import binascii
-import html
-import re
-import unicodedata
-from collections.abc import Callable, Iterator
+import glob
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from sanitize import tables
+from sanitize.errors import InputRefused, OutputBroken, UsageError, nearest
+from sanitize.render import visible
 
-from sanitize.spans import Buffers, cut, splice
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+    import pyarrow as pa
+    from duckdb.sqltypes import DuckDBPyType
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-VIEWS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "base64", "UTF-16", "digits")
-_RUN = 11  # characters of base64 that hold eight bytes: shorter values are not looked for in it
-_DIGITS = 7  # a shorter row of digits is no number that a person is known by
+
+class DocumentFile(Protocol):
+    """A Parquet file that holds documents, as `sanitize.shards.Source` describes it."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def first_doc_no(self) -> int: ...
+    @property
+    def columns(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Places in a column: the text of each, and first and last + 1 byte in it. `touched`: the place holds something decoded.
-    `alone`: it is no part of a longer word, as far as a view can tell."""
-
-    text_no: I64
-    start: I64
-    stop: I64
-    touched: Mask
-    alone: Mask | None = None
-
-
-@dataclass(frozen=True, repr=False)
 class View:
-    """Decoded pieces of a column (bytes that may be no UTF-8), and `original`: where piece, start and stop stand in the column."""
+    """One view: its name, the SELECT that gives it raw, and the files that it reads."""
 
-    form: str
-    pieces: pa.LargeStringArray
-    original: Callable[[I64, I64, I64], Spans]
-
-
-def views(texts: pa.LargeStringArray, wide: int, only: tuple[str, ...] = VIEWS) -> Iterator[View]:
-    """The views of a column that hold anything; `wide` is the longest value that is looked for, in bytes."""
-    buffers = Buffers.of(texts)
-    raw = buffers.data.tobytes()
-    for form, (mark, pattern, decode) in _ESCAPES.items():
-        if form in only and any(one in raw for one in mark):
-            view = _escaped(form, buffers, raw, pattern, decode, wide)
-            if view is not None:
-                yield view
-    for form, make in (("base64", _base64), ("UTF-16", _utf16), ("digits", _digits)):
-        if form in only and (form != "UTF-16" or b"\0" in raw):
-            view = make(buffers, raw)
-            if view is not None:
-                yield view
+    name: str
+    select: str
+    files: tuple[str, ...] = ()
 
 
-# ---- escapes: a few bytes that stand for others ----
+# what a run of a plan writes below its own folder; everything else is of the index, which all runs share
+OF_RUN = {"edits": "edits", "drops": "drops", "ledger": "ledger", "labels": "vault/labels", "blacklist": "vault/blacklist"}
+ASKED = ("users", "value_users")  # made when asked, by the statement of that name in sql/, over the raw tables
 
 
-def _byte(found: bytes) -> bytes:
-    """The byte that the last two characters write in hexadecimal."""
-    return bytes((int(found[-2:], 16),))
+def views_of(
+    connection: duckdb.DuckDBPyConnection, work: Path, *, run: Path | None, documents: Sequence[DocumentFile], asked: Mapping[str, str]
+) -> list[View]:
+    """Every table of WORK, in an order in which each view can be created. `connection` only tells the types of columns.
+
+    `run` is the folder of the run that is shown (`run_named`), `asked` the statements of `ASKED`.
+    """
+    folders = {folder.name: folder for folder in _folders(work / "tables")} | {
+        "values": work / "vault" / "values",
+        "quarantine": work / "quarantine",
+    }
+    if run is not None:
+        folders |= {folder.name: folder for folder in _folders(run / "vault")}
+        folders |= {name: run / place for name, place in OF_RUN.items()}
+    files = {name: tuple(_parquet(folder)) for name, folder in folders.items()}
+    found = {name: View(name, f"FROM {_read(paths)}", paths) for name, paths in sorted(files.items()) if paths}
+    found["documents"] = _documents(documents)
+    found["parts"] = _parts(run)
+    found |= {name: View(name, _over(asked[name], found, "documents")) for name in ("users",) if name not in found}
+    made = {"value_users": asked["value_users"], "ngrams": _ngrams(connection, found, _texts(work))}
+    absent = [name for name in tables.ALL if name not in found and name not in made]
+    found |= {name: View(name, _empty(tables.ALL[name].schema)) for name in absent}
+    found |= {name: View(name, select) for name, select in made.items() if name not in found}
+    return list(found.values())
 
 
-def _entity(found: bytes) -> bytes:
-    """What an HTML entity stands for; one that HTML does not know stays."""
-    return html.unescape(html.unescape(found.decode("ascii"))).encode("utf-8", "surrogatepass")
+def create(connection: duckdb.DuckDBPyConnection, views: Sequence[View], *, reveal: bool) -> Iterator[str]:
+    """A CREATE VIEW for each view, its text columns masked unless `reveal`. Each is to be carried out before the next is asked for."""
+    import duckdb
+
+    for view in views:
+        try:
+            relation = connection.sql(view.select)
+            columns = list(zip(relation.columns, relation.types, strict=True))
+        except duckdb.Error:
+            raise OutputBroken(f"table {view.name} of WORK cannot be read as Parquet; run `sanitize find` again to make it anew") from None
+        select = view.select
+        if not reveal:
+            plain = frozenset[str]() if view.name == "documents" else _PLAIN  # an id may be an address
+            listed = (
+                quote_name(name) if name in plain else f"{_masked_column(view.name, name, kind)} AS {quote_name(name)}"
+                for name, kind in columns
+            )
+            select = f"SELECT {', '.join(listed)} FROM ({view.select})"  # noqa: S608 - names are quoted
+        yield f"CREATE OR REPLACE VIEW {quote_name(view.name)} AS {select}"
 
 
-def _json(found: bytes) -> bytes:
-    r"""What a backslash escape of JSON, or a `\x40` of other languages, stands for."""
-    found = found.lstrip(b"\\")
-    code = found[:1]
-    if code == b"u":
-        # an escape of its own, or the two halves of a character beyond the basic plane
-        units = [int(part, 16) for part in re.findall(rb"u([0-9A-Fa-f]{4})", found)]
-        return b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "replace").encode()
-    if code == b"x":
-        return _byte(found)
-    return {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}.get(code, code)
+# ----------------------------------------------------------------------------------------------------------------------------- runs
 
 
-def _soft(found: bytes) -> bytes:
-    """A byte of quoted-printable; a soft line break is nothing."""
-    return _byte(found) if len(found) == 3 and found[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
+def runs(work: Path) -> list[tuple[Path, str]]:
+    """The runs of WORK, the latest last: folder (named by its plan's hash) and name of the plan."""
+    found = []
+    for folder in _folders(work / "runs"):
+        plan = folder / "plan.json"
+        if plan.is_file():
+            found.append((plan.stat().st_mtime_ns, folder.name, folder, str(_json(plan).get("name", ""))))
+    return [(folder, name) for _, _, folder, name in sorted(found)]
 
 
-def _nothing(_: bytes) -> bytes:
-    return b""
+def run_named(work: Path, name: str | None) -> Path | None:
+    """The folder of a run: of that plan hash, or of the only one that begins so, or the latest of that plan; else the latest of all.
+
+    None where nothing was run yet and none is named. UsageError for a name that is none of these, or fits two hashes.
+    """
+    known = runs(work)
+    if name is None:
+        return known[-1][0] if known else None
+    if of_plan := [folder for folder, plan in known if plan == name]:
+        return of_plan[-1]
+    fitting = [folder for folder, _ in known if name and folder.name.startswith(name)]
+    if len(fitting) == 1 or (fitting and fitting[0].name == name):
+        return fitting[0]
+    if fitting:
+        raise UsageError(f"{work}: {len(fitting)} runs begin with {name}; give more of the hash: {', '.join(f.name for f in fitting)}")
+    raise UsageError(f"{work}: there is no run {name[:60]!r}; {nearest(name, [*(f.name for f, _ in known), *(p for _, p in known if p)])}")
 
 
-def _ignorable() -> str:
-    """A class of the characters that show nothing: format characters, variation selectors, fillers (Unicode's default-ignorables)."""
-    codes = [code for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000 and unicodedata.category(chr(code)) == "Cf"]
-    codes += [
-        0x034F,
-        0x115F,
-        0x1160,
-        0x17B4,
-        0x17B5,
-        0x3164,
-        0xFFA0,
-        *range(0x180B, 0x1810),
-        *range(0xFE00, 0xFE10),
-        *range(0xE0000, 0xE0080),
+def _parts(run: Path | None) -> View:
+    """The parts of the run's plan, in their order: droppers, then editors. Two of one name count as one, as in `edits` and `drops`."""
+    plan = _json(run / "plan.json") if run is not None else {}
+    listed: dict[tuple[str, str], int] = {}
+    for room in ("drop", "edit"):
+        for part in plan.get(room) or ():
+            listed.setdefault((room, str(part.get("use", ""))), len(listed))
+    if not listed:
+        return View("parts", _empty(tables.PARTS.schema))
+    rows = ", ".join(f"({number}, {quote_literal(room)}, {quote_literal(part)})" for (room, part), number in listed.items())
+    return View("parts", f"SELECT CAST(part_no AS INTEGER) AS part_no, room, part FROM (VALUES {rows}) AS listed(part_no, room, part)")  # noqa: S608
+
+
+# ------------------------------------------------------------------------------------------------------------------------ documents
+
+
+def _documents(documents: Sequence[DocumentFile]) -> View:
+    """The documents by number; the three roles are columns wherever the files lack them, and ids are texts as in the standard form."""
+    roles = ["doc_id", "user_id"] if documents else ["doc_id", "user_id", "text"]
+    nothing = ", ".join(["CAST(NULL AS BIGINT) AS doc_no", *(f"CAST(NULL AS VARCHAR) AS {name}" for name in roles)])
+    parts = [f"SELECT {nothing} WHERE false"]
+    paths = tuple(str(Path(file.path).resolve()) for file in documents)
+    for path, file in zip(paths, documents, strict=True):
+        number = f"{int(file.first_doc_no)} + file_row_number AS doc_no"
+        others = (f"{quote_name(column)} AS {quote_name(name)}" for name, column in file.columns.items() if name != "doc_no")
+        read = _read((path,), ", file_row_number = true")
+        parts.append(f"SELECT {', '.join([number, *others])} FROM {read}")  # noqa: S608 - names are quoted
+    return View("documents", " UNION ALL BY NAME ".join(parts), paths)
+
+
+def _texts(work: Path) -> list[tuple[str, ...]]:
+    """The texts of a document as the index names them: column, then steps into it."""
+    listed = _json(work / "index.json").get("leaves") or [["text"]]
+    return [tuple(str(step) for step in leaf) for leaf in listed]
+
+
+def _over(statement: str, views: Mapping[str, View], *names: str) -> str:
+    """A statement whose tables of these names are the raw ones, also where the views of that name are masked."""
+    inside = ", ".join(f"{quote_name(name)} AS ({views[name].select})" for name in names)
+    return f"WITH {inside} SELECT * FROM ({statement})"  # noqa: S608
+
+
+# ---------------------------------------------------------------------------------------------------------------------------- words
+
+SIZES = 3  # n-grams of one to three words
+# A word is a run of letters, marks and digits, in lower case; everything else parts words. N-grams do not reach over a text's end.
+# Regular expressions and lists are outside the portable subset, so this stands here and not in sql/.
+_WORDS = r"regexp_extract_all(lower(CAST({text} AS VARCHAR)), '[\p{{L}}\p{{M}}\p{{N}}]+')"
+
+
+def _ngrams(connection: duckdb.DuckDBPyConnection, views: Mapping[str, View], texts: Sequence[Sequence[str]]) -> str:
+    """The table `ngrams` of the raw documents. Reads all texts whenever it is asked; a filter on `n` leaves the other sizes alone."""
+    import duckdb
+
+    try:
+        relation = connection.sql(views["documents"].select)
+    except duckdb.Error:  # `create` says which file it is
+        return _empty(tables.NGRAMS.schema)
+    kinds = dict(zip(relation.columns, relation.types, strict=True))
+    columns = [_text_at(quote_name(leaf[0]), kinds[leaf[0]], leaf[1:]) for leaf in texts if leaf[0] in kinds]
+    spoken = [
+        f"SELECT doc_no, {_WORDS.format(text=f'unnest({text})' if many else text)} AS words FROM documents"  # noqa: S608 - names are quoted
+        for text, many in columns
     ]
-    return "|".join(re.escape(chr(code)) for code in sorted(set(codes)))
+    if not views["documents"].files or not spoken:
+        return _empty(tables.NGRAMS.schema)
+    sizes = []
+    for n in range(1, SIZES + 1):
+        letters = [f"w{place}" for place in range(n)]
+        unnested = ", ".join(f"unnest(words[{place + 1}:]) AS {letter}" for place, letter in enumerate(letters))
+        sizes.append(
+            f"SELECT CAST({n} AS INTEGER) AS n, ngram, count(user_no) AS users, CAST(sum(times) AS BIGINT) AS occurrences FROM ("  # noqa: S608
+            f"SELECT concat_ws(' ', {', '.join(letters)}) AS ngram, user_no, count(*) AS times FROM ("
+            f"SELECT user_no, {unnested} FROM spoken LEFT JOIN users USING (doc_no)"
+            f") WHERE {letters[-1]} IS NOT NULL GROUP BY ngram, user_no) GROUP BY ngram"
+        )
+    listed = views["blacklist"].select if "blacklist" in views else _empty(tables.BLACKLIST.schema)
+    return (
+        f"WITH documents AS ({views['documents'].select}), "  # noqa: S608
+        f"spoken AS NOT MATERIALIZED ({' UNION ALL '.join(spoken)}), "
+        f"blacklisted AS (SELECT ngram, n, min(reason) AS reason FROM ({listed}) GROUP BY ngram, n) "
+        f"SELECT g.n, g.ngram, g.users, g.occurrences, b.reason FROM ({' UNION ALL '.join(sizes)}) AS g "
+        "LEFT JOIN blacklisted AS b ON b.ngram = g.ngram AND b.n = g.n"
+    )
 
 
-_ESCAPES: dict[str, tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[bytes], bytes]]] = {
-    "zero-width": (
-        # what such characters begin with in UTF-8
-        (
-            b"\xc2\xad",
-            b"\xcd\x8f",
-            b"\xd8",
-            b"\xdb",
-            b"\xdc",
-            b"\xe0\xa2",
-            b"\xe1",
-            b"\xe2\x80",
-            b"\xe2\x81",
-            b"\xe3\x85",
-            b"\xef",
-            b"\xf3\xa0",
-        ),
-        re.compile(_ignorable().encode()),
-        _nothing,
-    ),
-    "HTML": ((b"&",), re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"), _entity),
-    "URL": ((b"%",), re.compile(rb"%(?:25)*[0-9A-Fa-f]{2}"), _byte),
-    "JSON": (
-        (b"\\",),
-        re.compile(rb"\\+(?:u[dD][89ABab][0-9A-Fa-f]{2}\\+u[dD][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"/nrtbf])"),
-        _json,
-    ),
-    "quoted-printable": ((b"=",), re.compile(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)"), _soft),
+def _text_at(column: str, kind: Any, steps: Sequence[str], depth: int = 0) -> tuple[str, bool]:
+    """SQL for the texts of a column at the end of these steps, and whether it is a list of them."""
+    if not steps:
+        return column, False
+    name = kind.id.lower()
+    if steps[0] == "[]":
+        if name == "map":  # the standard form of a map is a list of its entries
+            inside = dict(kind.children)
+            text = f"map_{steps[1]}s({column})"
+            return _listed(text, inside[steps[1]], steps[2:], depth)
+        return _listed(column, kind.children[0][1], steps[1:], depth)
+    inside = dict(kind.children)
+    return _text_at(f"struct_extract({column}, {quote_literal(steps[0])})", inside[steps[0]], steps[1:], depth)
+
+
+def _listed(column: str, kind: Any, steps: Sequence[str], depth: int) -> tuple[str, bool]:
+    text, many = _text_at(f"y{depth}", kind, steps, depth + 1)
+    each = column if text == f"y{depth}" else f"list_transform({column}, lambda y{depth}: {text})"
+    return (f"flatten({each})" if many else each), True
+
+
+# ------------------------------------------------------------------------------------------------------------- files and statements
+
+
+def _folders(parent: Path) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink() and not path.name.startswith("."))
+
+
+def _parquet(folder: Path) -> Iterator[str]:
+    """All Parquet files under a folder, in order of path; unfinished ones carry another ending."""
+    for place, below, names in os.walk(folder):
+        below.sort()
+        for path in (Path(place, name) for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")):
+            if path.is_symlink():
+                raise OutputBroken(f"{path}: is a link, and WORK holds none; take it away")
+            yield str(path.resolve())
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _empty(schema: pa.Schema) -> str:
+    names = {"int64": "BIGINT", "int32": "INTEGER", "float": "REAL", "double": "DOUBLE"}
+    columns = (f"CAST(NULL AS {names.get(str(field.type), 'VARCHAR')}) AS {quote_name(field.name)}" for field in schema)
+    return f"SELECT {', '.join(columns)} WHERE false"
+
+
+def _read(files: Sequence[str], more: str = "") -> str:
+    listed = ", ".join(quote_literal(glob_escaped(file)) for file in files)
+    return f"read_parquet([{listed}], hive_partitioning = false{more})"
+
+
+def glob_escaped(path: str) -> str:
+    """A path as a glob pattern that means this path alone."""
+    escaped = glob.escape(path)
+    if escaped != path and "\\" in path:  # a pattern with a backslash is cut in two there, and nothing escapes that
+        raise InputRefused(f"{visible(path)[:200]}: a name with a backslash and one of * ? [ cannot be read. Rename it")
+    return escaped
+
+
+def quote_literal(text: str) -> str:
+    """A text as an SQL literal. The one place where a name becomes part of a statement, with `quote_name`."""
+    return "'" + _speakable(text).replace("'", "''") + "'"
+
+
+def quote_name(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + _speakable(name).replace('"', '""') + '"'
+
+
+def _speakable(text: str) -> str:
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise InputRefused(f"{visible(text)[:200]}: a name with NUL or with bytes that are not UTF-8 cannot be read. Rename it")
+    return text
+
+
+# ---------------------------------------------------------------------------------------------------------------------------- masks
+
+# Letters become A or a, digits 9, every other character outside printable ASCII ?, and a run is never longer than 4: what is left
+# is the shape of a text. One list for DuckDB and Polars, whose regular expressions agree on all of it.
+_SHAPE = (
+    (r"[\p{Lu}\p{Lt}]", "A"),
+    (r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", "a"),
+    (r"\p{N}", "9"),
+    (r"[^\x20-\x7E]", "?"),
+    ("A{5,}", "AAAA"),
+    ("a{5,}", "aaaa"),
+    ("9{5,}", "9999"),
+)
+_ADDRESS = r"^([A-Za-z0-9])[^@]*@([A-Za-z0-9])[^@]*\.([A-Za-z]{2,6}|example)$"  # j***@e***.com; a longer last label could be a name
+
+
+def shape_expression(column: str) -> str:
+    """SQL for the shape of a text: `Jane Doe, 555-0100` gives `Aaaa Aaa, 999-9999`. `column` is an SQL expression."""
+    for pattern, letter in _SHAPE:
+        column = f"regexp_replace({column}, {quote_literal(pattern)}, '{letter}', 'g')"
+    return column
+
+
+def mask_expression(column: str, kind: str | None = None) -> str:
+    """SQL for a masked value: its shape, or `j***@e***.com` where the SQL expression `kind` says EMAIL_ADDRESS."""
+    shape = shape_expression(column)
+    if kind is None:
+        return shape
+    pattern = quote_literal(_ADDRESS)
+    address = rf"regexp_replace({column}, {pattern}, '\1***@\2***.\3')"
+    return f"CASE WHEN {kind} = 'EMAIL_ADDRESS' AND regexp_matches({column}, {pattern}) THEN {address} ELSE {shape} END"
+
+
+def masked(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
+    """The same masks on a Polars column: shapes, and `j***@e***.com` where `kinds` says EMAIL_ADDRESS."""
+    import polars as pl
+
+    text = shape = pl.col("text")
+    for pattern, letter in _SHAPE:
+        shape = shape.str.replace_all(pattern, letter)
+    frame = pl.DataFrame({"text": texts.cast(pl.String)})
+    if kinds is not None:
+        frame = frame.with_columns(kinds.cast(pl.String).alias("kind"))
+        address = text.str.replace(_ADDRESS, "${1}***@${2}***.${3}")
+        shape = pl.when((pl.col("kind") == "EMAIL_ADDRESS") & text.str.contains(_ADDRESS)).then(address).otherwise(shape)
+    return frame.select(shape.alias(texts.name)).to_series()
+
+
+# Text columns that hold no text of the corpus. Every other text column is masked, also of tables this file has never heard of.
+_PLAIN = frozenset({"kind", "finder", "section", "part", "reason", "source", "place", "unit", "room"})
+
+
+def _masked_column(table: str, name: str, kind: DuckDBPyType) -> str:
+    if table == "values" and name in ("value", "normalised"):
+        return mask_expression(quote_name(name), "kind")
+    return _masked_type(quote_name(name), kind)
+
+
+_NUMBERS = frozenset({"boolean", "float", "double", "decimal"}) | {
+    f"{sign}{size}" for sign in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
+}
+_TIMES = frozenset({"date", "time", "interval", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}) | {
+    "time with time zone",
+    "timestamp with time zone",
 }
 
 
-def _escaped(
-    form: str, buffers: Buffers, raw: bytes, pattern: re.Pattern[bytes], decode: Callable[[bytes], bytes], wide: int
-) -> View | None:
-    """The column around its escapes, with each replaced by what it stands for."""
-    # a loop over escapes, not over texts: what one stands for is looked up once for each distinct one
-    spans = np.array([found.span() for found in pattern.finditer(raw)], np.int64).reshape(-1, 2)
-    starts, stops = spans[:, 0], spans[:, 1]
-    text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-    whole = stops <= buffers.offsets[text_no + 1]
-    starts, stops, text_no = starts[whole], stops[whole], text_no[whole]
-    if not len(starts):
-        return None
-    known: dict[bytes, bytes] = {}
-    written = [raw[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    meant = [known[one] if one in known else known.setdefault(one, decode(one)) for one in written]
-    low, high, of = _windows(buffers, starts, stops, text_no, wide)
-    pieces = Buffers.of(cut(buffers, low, high))
-    piece = np.searchsorted(low, starts, side="right") - 1
-    shift = pieces.offsets[piece] - low[piece]
-    first, last = starts + shift, stops + shift
-    text = pa.array(meant, pa.large_binary())
-    replacements = pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:])
-    decoded = splice(pieces, first, last, replacements)
-    grown = np.concatenate([[0], np.cumsum(Buffers.of(replacements).lengths - (last - first))])
-    out_first, out_last = first + grown[:-1], last + grown[1:]
-    begins = Buffers.of(decoded).offsets
-
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        start, stop = begins[number] + start, begins[number] + stop
-        before, through = np.searchsorted(out_last, start, side="right"), np.searchsorted(out_first, stop, side="left")
-        holds, ends = np.minimum(before, len(first) - 1), np.maximum(through - 1, 0)
-        start = np.where((before < len(first)) & (out_first[holds] < start), first[holds], start - grown[before])
-        stop = np.where((through > 0) & (out_last[ends] > stop), last[ends], stop - grown[through])
-        back = low[number] - pieces.offsets[number] - buffers.offsets[of[number]]
-        return Spans(of[number], start + back, stop + back, through > before)
-
-    return View(form, decoded, original)
-
-
-def _windows(buffers: Buffers, starts: I64, stops: I64, text_no: I64, wide: int) -> tuple[I64, I64, I64]:
-    """What lies around some spans of the column, `wide` bytes on either side, never across two texts: first, last + 1, and the text."""
-    low, high = np.maximum(starts - wide, buffers.offsets[text_no]), np.minimum(stops + wide, buffers.offsets[text_no + 1])
-    new = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
-    return low[new], np.maximum.reduceat(high, np.flatnonzero(new)), text_no[new]
-
-
-# ---- base64 ----
-
-
-def _base64(buffers: Buffers, raw: bytes) -> View | None:
-    """Runs of base64 decoded four times, once for each place where its groups of four may begin; line breaks inside are left out."""
-    starts, stops = _runs(buffers, _BASE64)
-    long = stops - starts >= _RUN
-    # a line of base64 goes on behind a line break, whatever the length of the next
-    joined = np.zeros(len(starts), np.bool_)
-    gap = starts[1:] - stops[:-1]
-    at = np.flatnonzero(long[:-1] & (gap >= 1) & (gap <= 3) & (buffers.data[np.minimum(stops[:-1], len(raw) - 1)] < 32))
-    at = at[_text_of(buffers, starts[at]) == _text_of(buffers, starts[at + 1])]
-    joined[at + 1] = [
-        _FOLD.fullmatch(raw, stop, start) is not None for stop, start in zip(stops[at].tolist(), starts[at + 1].tolist(), strict=True)
-    ]
-    keep = np.flatnonzero(long | joined)
-    if not len(keep):
-        return None
-    new = np.append(True, ~joined[keep][1:] | (np.diff(keep) != 1))
-    low, high = starts[keep][new], np.maximum.reduceat(stops[keep], np.flatnonzero(new))
-    # each line of a joined run for itself too: what stands above it may be no base64, and would glue to its first bytes
-    lines = np.flatnonzero(long & (joined | np.append(joined[1:], False)))
-    low, high = np.concatenate([low, starts[lines]]), np.concatenate([high, stops[lines]])
-    pieces: list[bytes] = []
-    run = np.repeat(np.arange(len(low)), 4)
-    for start, stop in zip(low.tolist(), high.tolist(), strict=True):
-        # a loop over runs, which are rare in text: base64 has no columnar decoder here
-        flat = raw[start:stop].translate(_URL_SAFE, b"\r\n \t")
-        for phase in range(4):
-            part = flat[phase:]
-            part = part[: len(part) - (len(part) % 4 == 1)]
-            pieces.append(binascii.a2b_base64(part + b"=" * (-len(part) % 4)))
-    text = pa.array(pieces, pa.large_binary())
-    of = _text_of(buffers, low)
-
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        which = run[number]
-        base = buffers.offsets[of[which]]
-        return Spans(of[which], low[which] - base, high[which] - base, np.ones(len(which), np.bool_))
-
-    return View("base64", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), original)
-
-
-def _text_of(buffers: Buffers, places: I64) -> I64:
-    return np.searchsorted(buffers.offsets, places, side="right") - 1
-
-
-def _runs(buffers: Buffers, table: Mask) -> tuple[I64, I64]:
-    """Every run of bytes that a table holds, within one text: first and last + 1."""
-    member = np.concatenate([[False], table[buffers.data], [False]])
-    cut_here = np.zeros(len(member), np.bool_)
-    cut_here[buffers.offsets] = True
-    edge = member[1:] & (~member[:-1] | cut_here[:-1])
-    last = member[:-1] & (~member[1:] | cut_here[:-1])
-    return np.flatnonzero(edge), np.flatnonzero(last)
-
-
-_BASE64 = np.zeros(256, np.bool_)
-_BASE64[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")] = True
-_FOLD = re.compile(rb"\r?\n[ \t]?")
-_URL_SAFE = bytes.maketrans(b"-_", b"+/")
-
-
-# ---- UTF-16 ----
-
-
-def _utf16(buffers: Buffers, raw: bytes) -> View | None:
-    """What bytes say as UTF-16, in either order, where every other byte of several is zero."""
-    zeros = np.flatnonzero(buffers.data == 0)
-    step = np.diff(zeros)
-    linked = (step % 2 == 0) & (step <= 8) & (np.diff(_text_of(buffers, zeros)) == 0)
-    firsts = np.flatnonzero(np.append(True, ~linked))
-    size = np.diff(np.append(firsts, len(zeros)))
-    some = size >= 4
-    low, high = zeros[firsts[some]], zeros[(firsts + size - 1)[some]] + 1
-    pieces, starts, stops = [], [], []
-    # a loop over such stretches, which text does not hold: each is decoded once for each order
-    for first, last in zip(low.tolist(), high.tolist(), strict=True):
-        no = int(np.searchsorted(buffers.offsets, first, side="right")) - 1
-        least, most = int(buffers.offsets[no]), int(buffers.offsets[no + 1])
-        for order, begin in (("utf-16-le", first - 1), ("utf-16-be", first)):
-            begin -= 2 * min(8, max(0, (begin - least) // 2))
-            begin = max(begin, least)
-            pieces.append(raw[begin : min(last + 17, most)].decode(order, "replace").encode("utf-8", "replace"))
-            starts.append(begin)
-            stops.append(min(last + 17, most))
-    if not pieces:
-        return None
-    text = pa.array(pieces, pa.large_binary())
-    begins, ends = np.array(starts, np.int64), np.array(stops, np.int64)
-    of = _text_of(buffers, begins)
-
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        base = buffers.offsets[of[number]]
-        return Spans(of[number], begins[number] - base, ends[number] - base, np.ones(len(number), np.bool_))
-
-    return View("UTF-16", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), original)
-
-
-# ---- digits ----
-
-
-def _digits(buffers: Buffers, raw: bytes) -> View | None:
-    """Rows of digits without what separates them (up to four bytes of blanks and signs). A place counts as `touched` where it is all
-    of its row, or stands there unbroken; elsewhere its digits may belong to several numbers."""
-    data = buffers.data
-    places = np.flatnonzero(_IS_DIGIT[data])
-    if len(places) < _DIGITS:
-        return None
-    text = _text_of(buffers, places)
-    gap = np.diff(places)
-    linked = (gap <= 5) & (np.diff(text) == 0)
-    for step in range(1, 5):
-        open_here = np.flatnonzero(linked & (gap > step))
-        linked[open_here] = _IN_NUMBER[data[places[open_here] + step]]
-    new = np.append(True, ~linked)
-    group = np.cumsum(new) - 1
-    size = np.bincount(group)
-    keep = size >= _DIGITS
-    if not keep.any():
-        return None
-    flat = places[keep[group]]
-    offsets = np.concatenate([[0], np.cumsum(size[keep])]).astype(np.int64)
-    of = text[new][keep]
-    pieces = pa.LargeStringArray.from_buffers(len(of), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data[flat])))
-
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        first, last = flat[offsets[number] + start], flat[offsets[number] + stop - 1] + 1
-        base, end = buffers.offsets[of[number]], buffers.offsets[of[number] + 1]
-        free = ~((first > base) & _WORD[data[first - 1]]) & ~((last < end) & _WORD[data[np.minimum(last, len(data) - 1)]])
-        whole = (start == 0) & (stop == offsets[number + 1] - offsets[number])
-        touched = free & (whole | (last - first == stop - start))
-        return Spans(of[number], first - base, last - base, touched, free)
-
-    return View("digits", pieces, original)
-
-
-def _table(members: bytes) -> Mask:
-    table = np.zeros(256, np.bool_)
-    table[list(members)] = True
-    return table
-
-
-_IS_DIGIT = _table(b"0123456789")
-# blanks, hyphens, dots, brackets; no-break spaces and Unicode's hyphens by their bytes
-_IN_NUMBER = _table(b"0123456789 .-/()+\t\xc2\xa0\xe2\x80\x90\x91\x92\x93\x94\x95\xaf")
-_WORD = _table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
-
-
-# ---- digests ----
-
-
-_HEXADECIMAL = _table(b"0123456789ABCDEFabcdef")
-
-
-def digests(texts: pa.LargeStringArray) -> tuple[list[str], I64, I64, I64]:
-    """What may be the MD5, SHA-1, SHA-256 or SHA-512 of something: words of 32, 40, 64 or 128 hexadecimal digits, in small letters, with
-    text, first and last + 1 byte of each."""
-    buffers = Buffers.of(texts)
-    starts, stops = _runs(buffers, _HEXADECIMAL)
-    some = np.isin(stops - starts, (32, 40, 64, 128))
-    starts, stops = starts[some], stops[some]
-    text_no = _text_of(buffers, starts)
-    data = buffers.data
-    alone = ~((starts > buffers.offsets[text_no]) & _WORD[data[starts - 1]])
-    alone &= ~((stops < buffers.offsets[text_no + 1]) & _WORD[data[np.minimum(stops, len(data) - 1)]])
-    starts, stops, text_no = starts[alone], stops[alone], text_no[alone]
-    base = buffers.offsets[text_no]
-    words = [str(word) for word in cut(buffers, starts, stops).to_pylist()]
-    return [word.lower() for word in words], text_no, starts - base, stops - base
+def _masked_type(column: str, kind: Any, depth: int = 0) -> str:
+    name = kind.id.lower()
+    if name in _NUMBERS | _TIMES:
+        return column
+    if name in ("varchar", "enum"):
+        return mask_expression(column if name == "varchar" else f"CAST({column} AS VARCHAR)")
+    if name == "list":
+        return f"list_transform({column}, lambda x{depth}: {_masked_type(f'x{depth}', kind.children[0][1], depth + 1)})"
+    if name == "struct":
+        inside = (f"{quote_name(n)} := {_masked_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}" for n, t in kind.children)
+        return f"CASE WHEN {column} IS NULL THEN NULL ELSE struct_pack({', '.join(inside)}) END"
+    return f"CAST(CASE WHEN {column} IS NULL THEN NULL ELSE '?' END AS VARCHAR)"  # bytes, maps, unions and what is still to come

@@ -15,7 +15,7 @@ most AS (
     ORDER BY occurrences DESC, value_id, kind
     LIMIT $limit
 )
-SELECT m.kind, min(v.value) AS value, m.occurrences, m.first_doc_no, m.last_doc_no
+SELECT m.kind, max(v.value) AS value, m.occurrences, m.first_doc_no, m.last_doc_no
 FROM most AS m
 LEFT JOIN "values" AS v ON v.value_id = m.value_id
 GROUP BY m.value_id, m.kind, m.occurrences, m.first_doc_no, m.last_doc_no

@@ -29,14 +29,20 @@ def test_top(work: Path) -> None:
     assert "bob.lee" not in str(found) and "bob.lee" not in repr(found)
     assert sanitize.top(str(work), "PHONE_NUMBER")["kind"].to_list() == ["PHONE_NUMBER"]
     assert sanitize.top(work, reveal=True)["value"][0] == "bob.lee@example.com"
-    with pytest.raises(sanitize.SanitizeError, match="EMAIL_ADDRESS"):
-        sanitize.top(work, "EMAIL_ADRESS")
+    assert sanitize.top(work, by="documents")["documents"].to_list() == [3, 1, 1]
+    assert sanitize.top(work, by="users").height == 0  # these texts have no users
+    for wrong in ({"kind": "EMAIL_ADRESS"}, {"name": "by_section", "kind": "EMAIL_ADRESS"}):
+        with pytest.raises(sanitize.SanitizeError, match="EMAIL_ADDRESS"):
+            (sanitize.sql if "name" in wrong else sanitize.top)(work, **wrong)
+    with pytest.raises(sanitize.SanitizeError, match="one of occurrences, documents"):
+        sanitize.top(work, by="size")
 
 
 def test_sql(work: Path) -> None:
     found = sanitize.sql(work, "SELECT kind, count(*) AS times FROM occurrences GROUP BY kind ORDER BY times DESC")
     assert found.rows() == [("EMAIL_ADDRESS", 4), ("PHONE_NUMBER", 1)]
     assert sanitize.sql(work, name="top", limit=1).height == 1
+    assert sanitize.sql(work, "SELECT part FROM parts ORDER BY part_no", run="rmft")["part"].to_list() == ["rmft", "redact"]
     assert sanitize.sql(work, "SELECT text FROM documents WHERE doc_no = 0")["text"][0] != TEXTS[0]
     assert sanitize.sql(work, "SELECT text FROM documents WHERE doc_no = 0", reveal=True)["text"][0] == TEXTS[0]
 

@@ -20,6 +20,7 @@ SHIPPED = {
     "erase": dict.fromkeys(KINDS, ("rmft", 0)),
     "redact": dict.fromkeys(KINDS, ("redact", 0)),
     "baseline": dict.fromkeys(KINDS, None),
+    "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRETS, ("redact", 0))},
 }
 
 
@@ -45,9 +46,10 @@ def test_a_shipped_plan_decides_about_every_kind(name: str) -> None:
 def test_what_a_plan_promises(name: str) -> None:
     plan = load_plan(name)
     assert plan.name == name and plan.about.endswith(".")
-    assert plan.publishable == (name != "baseline")
+    assert plan.publishable == (name not in ("baseline", "header_dedup"))
     policies = {editor.use + str(editor.keep): editor.policy for editor in plan.editors}
-    assert policies == {use + str(keep): "keep" if keep else "erase" for use, keep in set(SHIPPED[name].values()) - {None}}
+    promised = {use + str(keep): "keep" if keep else "erase" for use, keep in set(SHIPPED[name].values()) - {None}}
+    assert policies == {use: "ledger" if use == "header_dedup0" else policy for use, policy in promised.items()}
     assert not [word for word in ("no pii", "anonym", "complian") if word in plan.about.lower()]
 
 
@@ -91,7 +93,7 @@ def test_the_first_editor_that_names_a_kind_has_it(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ("", 'use = "rmft"', 'use = "rmtf"', ["mine.toml: edit[0].use = 'rmtf'", "known: redact, rmft", "Did you mean rmft?"]),
+    ("", 'use = "rmft"', 'use = "rmtf"', ["mine.toml: edit[0].use = 'rmtf'", "known: header_dedup, redact, rmft", "Did you mean rmft?"]),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
     ("wrong value", 'use = "rmft"', 'use = "rmft"\nkeep = -1', ["mine.toml: edit[0].keep", "greater than or equal to 0"]),
@@ -109,7 +111,12 @@ WRONG = [
     ("unknown kind left", 'leave = ["URL"]', 'leave = ["URI"]', ["leave: there is no kind 'URI'", "known: "]),
     ("undecided", 'leave = ["URL"]', "", ["mine.toml: URL is found, but no editor takes it", "`leave`"]),
     ("no TOML", "[find]", "[find", ["mine.toml: not TOML"]),
-    ("unknown dropper", "[find]", '[[drop]]\nuse = "near_dups"\n[find]', ["mine.toml: drop[0].use = 'near_dups'"]),
+    (
+        "unknown dropper",
+        "[find]",
+        '[[drop]]\nuse = "near_dups"\n[find]',
+        ["mine.toml: drop[0].use = 'near_dups'", "Did you mean near_dup?"],
+    ),
 ]
 
 
@@ -125,7 +132,7 @@ def test_a_wrong_plan_says_what_is_wrong(tmp_path: Path, _case: str, old: str, n
 
 @pytest.mark.parametrize("name", ["rmtf", "nowhere.toml", "sanitize/plans/rmft"])
 def test_an_unknown_plan_names_those_there_are(name: str) -> None:
-    with pytest.raises(PlanError, match="neither a shipped plan nor a file; known: baseline, erase, redact, rmft"):
+    with pytest.raises(PlanError, match="neither a shipped plan nor a file; known: baseline, erase, header_dedup, redact, rmft"):
         load_plan(name)
 
 
@@ -224,4 +231,4 @@ def test_resolved_holds_every_setting() -> None:
         "stores": "corpus",
         "reserved": False,
     }
-    assert set(resolved) == {"name", "about", "publishable", "leave", "find", "edit"}
+    assert set(resolved) == {"name", "about", "publishable", "leave", "find", "drop", "edit"}

@@ -6,6 +6,7 @@ What is generated in README.md and docs/ is written by `python tests/test_readme
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -21,18 +22,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize.cli
-from sanitize import tables
-from sanitize.demo import demo, mails, write_mbox
+from sanitize import part, queries, tables
+from sanitize.demo import SEED, demo, mails, write_mbox
 from sanitize.kinds.kind import kinds
 from sanitize.plan import load_plan, plan_names
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
+REDUCE = RESULTS.with_name("reduce.json")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHELL = [line.removeprefix("$ ") for language, text in BLOCKS if language in ("bash", "console") for line in text.splitlines()]
 COMMANDS = [line for line in SHELL if line.startswith("sanitize ")]
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md", "docs/sql.md")
 UPDATE = "run `python tests/test_readme.py`"
 
 
@@ -53,7 +55,7 @@ def does(plan: str, kind: str) -> str:
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
         return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
-    return str(settings["use"])
+    return {"header_dedup": "repeats leave the headers"}.get(settings["use"], str(settings["use"]))
 
 
 def plans_block() -> list[str]:
@@ -92,7 +94,15 @@ WHERE = {
     "quarantine": "quarantine/find",
     "edits": "runs/*/edits",
     "labels": "runs/*/vault/labels",
-    "drops": "",
+    "drops": "runs/*/drops",
+    "blacklist": "",
+    "ledger": "",
+}
+MADE = {  # views that are made when they are asked, and from what
+    "users": "the column `user_id` of `documents`",
+    "value_users": "`occurrences` and `users`",
+    "ngrams": "all texts of `documents`, which are read each time",
+    "parts": "`runs/*/plan.json`",
 }
 
 
@@ -105,13 +115,50 @@ def tables_page() -> str:
         "in standard form, by `doc_no`.",
     ]
     for table in tables.ALL.values():
-        where = f"`{WHERE[table.name]}/`" if WHERE[table.name] else "no folder yet: no plan drops documents"
-        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. In {where}.", ""]
+        place = WHERE.get(table.name)
+        where = f"In `{place}/`" if place else f"Made when asked, from {MADE[table.name]}" if table.name in MADE else "In no folder yet"
+        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. {where}.", ""]
         lines += markdown(
             ["column", "type", "what it is"],
             [[f"`{field.name}`", spoken(str(field.type)), table.columns[field.name]] for field in table.schema],
         )
     return "\n".join([*lines, ""])
+
+
+def sql_page() -> str:
+    """docs/sql.md: what stands there by hand, and every query as its header describes it."""
+    page = (ROOT / "docs" / "sql.md").read_text("utf-8")
+    lines: list[str] = []
+    for query in sorted(queries.queries().values(), key=lambda query: (not query.askable, query.name)):
+        if not query.askable and "## Asked by a run" not in lines:
+            lines += ["## Asked by a run", "", "Over tables that exist only while a plan runs.", ""]
+        takes = ", ".join(f"`{one.name}={one.spelled}`" for one in query.takes) or "nothing"
+        lines += [f"### {query.name}", "", query.does, ""]
+        lines += [f"- reads: {', '.join(f'`{name}`' for name in query.reads)}", f"- takes: {takes}"]
+        lines += [f"- gives: {', '.join(f'`{name}`' for name in query.gives)}", ""]
+    return re.sub(r"(?s)(<!-- queries -->\n).*(<!-- /queries -->)", lambda found: "\n".join([found[1], *lines]) + found[2], page)
+
+
+def look_block() -> list[str]:
+    """What a first look at the demo's mails says."""
+    said = ["```text"]
+    with tempfile.TemporaryDirectory() as folder:
+        write_mbox(mails(2_000, SEED), Path(folder) / "mails.mbox")
+        assert command(["find", "mails.mbox", "--work", "look.private", "--seed", "1"], Path(folder)).returncode == 0
+        for words in LOOKS:
+            done = command(shlex.split(words), Path(folder))
+            assert done.returncode == 0, done.stderr
+            said += [f"$ sanitize {words}", "", *(f"  {line}".rstrip() for line in done.stdout.splitlines()), ""]
+    return [*said[:-1], "```"]
+
+
+LOOKS = (
+    "top look.private --by users --limit 5",
+    "sql look.private --name once",
+    "sql look.private --name growth --set kind=EMAIL_ADDRESS --set steps=4",
+    "sql look.private --name co_occurring --set limit=3",
+    "sql look.private --name words_by_users --set limit=5",
+)
 
 
 def spoken(kind: str) -> str:
@@ -159,7 +206,44 @@ def bench_or_none() -> list[str]:
     return bench_block(json.loads(RESULTS.read_text())) if RESULTS.exists() else ["Not measured yet."]
 
 
-GENERATED = {"demo": demo_block, "plans": plans_block, "bench": bench_or_none}
+def parts_block() -> list[str]:
+    """What droppers and editors there are, by the first line of each."""
+    return [
+        f"- `{name}` ({what}): {(importlib.import_module(f'sanitize.{room}.{name}').__doc__ or '').partition(chr(10))[0]}"
+        for room, what in (("drop", "drops"), ("edit", "edits"))
+        for name in part.names(room)  # type: ignore[arg-type]
+    ]
+
+
+def reduce_block() -> list[str]:
+    """The README's numbers, from `benchmarks/results/reduce.json`."""
+    if not REDUCE.exists():
+        return ["Not measured yet."]
+    result = json.loads(REDUCE.read_text())
+    labels = {
+        "header_dedup_of_plain_copy": "header_dedup, its own work, of the rate of a plain copy",
+        "header_dedup_by_line_of_plain_copy": '... with `scope = "line"`',
+        "minhash_of_datasketch": "near_dup to candidate pairs, of datasketch's rate document by document",
+    }
+    rows = [
+        [label, *(f"{one[name]:.1f} (aim {result['aims'][name]:g})" for one in result["corpora"].values())]
+        for name, label in labels.items()
+    ]
+    return [
+        *markdown(["", *result["corpora"]], rows),
+        "",
+        f"{result['date']}, {result['machine']['cpu']}, one thread, medians of {result['repeat']}.",
+    ]
+
+
+GENERATED = {
+    "demo": demo_block,
+    "look": look_block,
+    "plans": plans_block,
+    "parts": parts_block,
+    "bench": bench_or_none,
+    "reduce": reduce_block,
+}
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -170,6 +254,7 @@ def test_blocks_are_what_the_program_says(name: str) -> None:
 def test_pages_are_what_the_program_says() -> None:
     assert (ROOT / "docs" / "tables.md").read_text("utf-8") == tables_page(), UPDATE
     assert (ROOT / "docs" / "kinds.md").read_text("utf-8") == kinds_page(), UPDATE
+    assert (ROOT / "docs" / "sql.md").read_text("utf-8") == sql_page(), UPDATE
 
 
 def test_numbers_are_rendered_from_the_results() -> None:
@@ -231,11 +316,20 @@ def test_python_blocks_run(ran: tuple[Path, dict[str, str]]) -> None:
         assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 
+def test_the_plan_that_is_shown_is_one(tmp_path: Path) -> None:
+    pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
+    shown = [text for language, text in BLOCKS if language == "toml"]
+    assert len(shown) == 1
+    (tmp_path / "mine.toml").write_text(shown[0], "utf-8")
+    plan = load_plan(str(tmp_path / "mine.toml"))
+    assert [dropper.use for dropper in plan.droppers] == ["exact_dup", "near_dup"] and len(plan.editors) == 2
+
+
 def test_tables_lie_where_the_page_says(ran: tuple[Path, dict[str, str]]) -> None:
-    assert WHERE.keys() == tables.ALL.keys()
+    assert WHERE.keys() | MADE.keys() == tables.ALL.keys()
     for name, place in WHERE.items():
-        files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet")) if place else []
-        assert bool(files) == bool(place), name
+        files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet"))
+        assert files, name
         for file in files:
             assert pq.read_schema(file).names == tables.ALL[name].schema.names
 
@@ -318,6 +412,7 @@ def update() -> None:
     (ROOT / "README.md").write_text(text, "utf-8")
     (ROOT / "docs" / "tables.md").write_text(tables_page(), "utf-8")
     (ROOT / "docs" / "kinds.md").write_text(kinds_page(), "utf-8")
+    (ROOT / "docs" / "sql.md").write_text(sql_page(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from sanitize.run import find, run
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 MUST_GO = re.compile(r"canary\d+@|212-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
-indexing = importlib.import_module("sanitize.indexing")
+reading = importlib.import_module("sanitize.reading")
 
 
 def line(number: int) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def test_a_damaged_input_is_not_quoted(here: Path, sanitize: Command, change: Ca
 
 
 STAGES = {
-    "read": (indexing, "stage_task"),
+    "read": (reading, "stage_task"),
     "find": (index, "find_task"),
     "apply": (apply, "apply_task"),
     "verify": (importlib.import_module("sanitize.run"), "verify_task"),

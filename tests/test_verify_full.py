@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from sanitize import forms, full, matcher, tables
 from sanitize.corpus import Columns
+from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.forms import FULL, Needles, write_passes
@@ -36,7 +37,6 @@ from sanitize.plan import load_plan
 from sanitize.run import Settings, run
 from sanitize.shards import sha256, write_rows
 from sanitize.verify import check
-from sanitize.views import VIEWS, digests, views
 
 verify = importlib.import_module("sanitize.verify")  # the module: `sanitize.verify` is also the name of what it does
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"

@@ -22,11 +22,24 @@ class Done:
     peak_rss_mb: float
 
 
+class Died(Exception):
+    """A process that ended, hung or ran out of memory at a task: `reason` is crashed, timed_out or memory."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Engine(Protocol):
-    """The two verbs of an engine. A task opens its files itself; results are small."""
+    """The verbs of an engine. A task opens its files itself; results are small."""
 
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
         """Run `work` on every task, in any order; yields each as it ends. The first error stops the rest and is raised."""
+
+    def map_untrusted(
+        self, work: Callable[[T], Any], tasks: Sequence[T], *, seconds: Callable[[T], float], memory: int
+    ) -> Iterator[tuple[int, Done | Died]]:
+        """Run `work` on every task in processes that may die of it; yields (place, what came of it). A task's own error is raised."""
 
     def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
         """Write the result of a statement over `tables` (name -> Parquet files) to the Parquet file `out`, in its order."""
@@ -41,4 +54,4 @@ class Engine(Protocol):
 def engine_names() -> list[str]:
     """The names of the engines there are."""
     package = importlib.import_module("sanitize.engines")
-    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name != "engine")
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in ("engine", "child"))

@@ -7,21 +7,15 @@ is filled by workers.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import multiprocessing
-import os
-import resource
-import signal
-import sys
-import time
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sanitize.engines.engine import Done
+from sanitize.engines.child import Child, borrowed, measured, spread, steady
+from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
+from sanitize.views import glob_escaped, quote_literal, quote_name
 
 T = TypeVar("T")
 
@@ -31,45 +25,54 @@ class Local:
 
     def __init__(self, *, workers: int, spill: Path, memory_limit: str = "1GB") -> None:
         self.workers, self.spill, self.memory_limit = max(1, workers), spill, memory_limit
-        self._pool: ProcessPoolExecutor | None = None
+        self._children: list[Child] = []
 
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
-        """Run `work` on every task; yields each as it ends."""
+        """Run `work` on every task; yields each as it ends. A task whose worker dies is tried once more, alone and in a fresh one."""
         if self.workers == 1 or len(tasks) <= 1:
             steady()
             for place, task in enumerate(tasks):
-                yield _measured(work, (place, task))
+                yield measured(work, place, task)
             return
-        if self._pool is None:
-            os.environ["POLARS_MAX_THREADS"] = "1"
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
-        waiting: set[Future[Done]] = set()
-        queue = iter(enumerate(tasks))
-        try:
-            while True:
-                # a few ahead of the workers, so that a long list of tasks does not lie in the pipe
-                while len(waiting) < self.workers + 1 and (entry := next(queue, None)) is not None:
-                    waiting.add(self._pool.submit(_measured, work, entry))
-                if not waiting:
-                    return
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    yield future.result()
-        except BrokenProcessPool:
-            raise ResourceError(
-                "a worker died without a word; the system may have ended it for its memory. "
-                "Run the same command again to go on, with fewer --workers"
-            ) from None
-        finally:
-            for future in waiting:
-                future.cancel()
+        dead: list[int] = []
+        for place, outcome in spread(self._crew(len(tasks)), work, tasks):
+            if isinstance(outcome, Done):
+                yield outcome
+            else:
+                dead.append(place)
+        for place in dead:
+            for _, outcome in spread(self._crew(1), work, [tasks[place]]):
+                if isinstance(outcome, Died):
+                    raise ResourceError(
+                        f"a worker died twice at task {place + 1} of {len(tasks)} ({told(tasks[place])}); the system may have ended it for "
+                        "its memory. Run the same command again to go on from here, with fewer --workers"
+                    )
+                yield dataclasses.replace(outcome, place=place)
+
+    def map_untrusted(
+        self, work: Callable[[T], Any], tasks: Sequence[T], *, seconds: Callable[[T], float], memory: int
+    ) -> Iterator[tuple[int, Done | Died]]:
+        """Run `work` on every task in processes that may die; yields (place, what came of it) as each ends.
+
+        Each task has `seconds` of wall time and `memory` bytes more than its process has at rest.
+        """
+        if self.workers == 1 or len(tasks) <= 1:
+            with borrowed() as one:
+                yield from spread(one, work, tasks, seconds=seconds, memory=memory)
+        else:
+            yield from spread(self._crew(len(tasks)), work, tasks, seconds=seconds, memory=memory)
+
+    def _crew(self, tasks: int) -> list[Child]:
+        """As many of our children as have something to do."""
+        wanted = min(self.workers, tasks)
+        self._children += [Child() for _ in range(wanted - len(self._children))]
+        return self._children[:wanted]
 
     def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
         """Write the result of a statement to `out`, in its order."""
         with self._database(tables) as database:
             database.execute(
-                f"COPY ({_statement(query)}) TO {_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
+                f"COPY ({_statement(query)}) TO {quote_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
                 parameters or None,
             )
 
@@ -80,15 +83,10 @@ class Local:
             return None if row is None else row[0]
 
     def close(self) -> None:
-        """End the workers."""
-        if self._pool is not None:
-            processes = list((self._pool._processes or {}).values())
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
-                process.join(1)
-                if process.is_alive():
-                    process.terminate()
-            self._pool = None
+        """End the workers at once; what they were at is done again by the next run."""
+        for child in self._children:
+            child.kill()
+        self._children.clear()
 
     @contextlib.contextmanager
     def _database(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[Any]:
@@ -97,14 +95,14 @@ class Local:
         self.spill.mkdir(parents=True, exist_ok=True)
         database = duckdb.connect(":memory:")
         try:
-            database.execute(f"SET temp_directory = {_literal(str(self.spill))}")
-            database.execute(f"SET memory_limit = {_literal(self.memory_limit)}")
+            database.execute(f"SET temp_directory = {quote_literal(str(self.spill))}")
+            database.execute(f"SET memory_limit = {quote_literal(self.memory_limit)}")
             database.execute(f"SET threads = {self.workers}")
             database.execute("SET TimeZone = 'UTC'")
             database.execute("SET autoinstall_known_extensions = false")
             for name, files in tables.items():
-                listed = ", ".join(_literal(_unglobbed(str(file))) for file in files)
-                database.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)')  # noqa: S608
+                listed = ", ".join(quote_literal(glob_escaped(str(file))) for file in files)
+                database.execute(f"CREATE VIEW {quote_name(name)} AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)")  # noqa: S608
             yield database
         except duckdb.OutOfMemoryException:
             raise ResourceError(f"DuckDB needs more than {self.memory_limit}; give --memory-limit more") from None
@@ -115,52 +113,10 @@ class Local:
             database.close()
 
 
-def steady() -> None:
-    """Keep large blocks in the heap instead of mapping each anew: large temporaries come and go, and page faults cost a tenth.
-
-    This is for numpy; what the allocators of Arrow and Polars are told stands in the environment (`cli.main`), before they are loaded.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            mallopt = ctypes.CDLL(None).mallopt
-            for option, value in ((-4, 0), (-1, 1 << 30), (-2, 16 << 20)):  # no mmap, trim threshold, top pad
-                mallopt(option, value)
-
-
-def release() -> None:
-    """Between tasks, memory that nobody holds goes back: the next stage begins small."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
-
-
-def _begin(parent: int) -> None:
-    """A worker's first act: leave Ctrl-C to the parent, and end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    steady()
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-            if os.getppid() != parent:
-                os._exit(1)
-
-
-def _measured(work: Callable[[Any], Any], entry: tuple[int, Any]) -> Done:
-    place, task = entry
-    began = time.process_time()
-    result = work(task)
-    release()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Done(place, result, time.process_time() - began, peak)
+def told(task: object) -> str:
+    """A task in words: what it says of itself, without a value."""
+    return str(getattr(task, "told", None) or type(task).__name__)
 
 
 def _statement(query: str) -> str:
     return query.strip().rstrip(";")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _unglobbed(path: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)

@@ -24,7 +24,7 @@ import importlib
 import os
 import pkgutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,23 +32,29 @@ from types import ModuleType
 import pyarrow as pa
 
 from sanitize.cells import leaves
-from sanitize.errors import InputRefused, UsageError
-from sanitize.read import mail
+from sanitize.errors import InputRefused, SanitizeError, UsageError
+from sanitize.read import mail, parquet
 from sanitize.read.mail import mail_text
 from sanitize.read.opened import head
-from sanitize.read.standard import Mapping, faults, fields, leaf_of, mapping, standard, united, without
+from sanitize.read.parquet import readable
+from sanitize.read.standard import Mapping, Union, faults, fields, leaf_of, mapping, standard, without
 from sanitize.read.unit import REASONS, Layout, Look, Roles, Staged, Survey, Unit, Unreadable, shown
 from sanitize.read.writer import Writer
 
 __all__ = [
     "REASONS",
+    "File",
     "Layout",
     "Roles",
     "Staged",
     "Survey",
     "Unit",
     "faults",
+    "looked",
+    "lose",
     "mail_text",
+    "readable",
+    "refusal",
     "stage",
     "standard",
     "survey",
@@ -69,7 +75,7 @@ def _readers() -> dict[str, ModuleType]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class File:
     """A file as it was found under an input, and what it turned out to be.
 
     root     The input it belongs to; the file itself where the user named it.
@@ -92,44 +98,67 @@ class _File:
         return self.path == self.root
 
 
-def survey(inputs: Sequence[Path], roles: Roles) -> Survey:
-    """What lies in the inputs: units in corpus order, the schema of the corpus in standard form, and what cannot be read."""
-    readers = _readers()
-    files: list[_File] = []
+def survey(inputs: Sequence[Path], roles: Roles, look: Callable[[list[File], Roles], list[File]] | None = None) -> Survey:
+    """What lies in the inputs: units in corpus order, the schema of the corpus in standard form, and what cannot be read.
+
+    `look` opens the files in place of `looked`, which does it in this process.
+    """
+    files: list[File] = []
     for path in map(str, inputs):
         there = _walk(path) if os.path.isdir(path) else [_named(path)]
-        found = [_looked(_known(file, readers), readers, roles) for file in there]
+        found = (look or looked)(there, roles)
         for file in found:
             if file.named and file.reason:
-                raise InputRefused(_refusal(file))
+                raise InputRefused(refusal(file.path, file.reason, sure=file.sure))
         if not any(file.format for file in found):
             raise InputRefused(f"{shown(path)}: nothing in this folder can be read ({len(found)} files). {_CAN}.")
         files += found
-    parts: list[tuple[str, list[pa.Field], bool]] = []
+    union = Union()
     columns: dict[str, Mapping] = {}
+    lost: dict[str, str] = {}
+    refused: SanitizeError | None = None
+    known: dict[tuple[pa.Schema, bool, Mapping], Mapping] = {}
     for number, file in enumerate(files):
-        if file.look is None or (file.look.columns and file.look.columns in columns.values()):  # all mails look the same
+        if file.look is None:
             continue
         schema, soft = file.look.schema, file.look.soft
+        if (pairs := known.get((schema, soft, file.look.columns))) is not None:  # most files look like one before them
+            columns[file.path] = pairs
+            continue
         if soft and not file.sure and not file.named and leaf_of(roles.text[0], schema) is None:
             files[number] = dataclasses.replace(file, format="", reason="no_text", look=None)
             continue
-        pairs = file.look.columns or mapping(schema, roles, file.path)
-        if soft:  # a role's column may come later than the sample
-            said = {standard for _, standard in pairs}
-            pairs += tuple((name, name) for name in ("doc_id", "user_id") if name not in said)
-        columns[file.path] = pairs
-        parts.append((file.path, fields(schema, pairs, roles), soft))
-    layout = Layout(schema=united(parts), roles=roles)
+        try:
+            pairs = file.look.columns or mapping(schema, roles, file.path)
+            if soft:  # a role's column may come later than the sample
+                said = {standard for _, standard in pairs}
+                pairs += tuple((name, name) for name in ("doc_id", "user_id") if name not in said)
+            union.add(file.path, fields(schema, pairs, roles), soft)
+        except (InputRefused, UsageError) as error:
+            if file.named:
+                raise
+            refused = refused or error
+            lost[file.path] = "wrong_schema" if leaf_of(roles.text[0], schema) else "no_text"
+        else:
+            columns[file.path] = known[schema, soft, file.look.columns] = pairs
+    if refused is not None and not columns:
+        raise refused
+    layout = Layout(schema=union.schema, roles=roles)
     if layout.main != "text" and layout.leaf not in map(str, leaves(layout.schema)):
         raise UsageError(f"column {layout.leaf} holds no string in any input; --text-column takes a column with texts.")
     return Survey(
-        units=_units(files, columns),
+        units=_units(files, columns, lost),
         files=[(file.path, file.size) for file in files if file.format or file.reason not in ("", "symlink", "not_a_file")],
-        bad=[(file.path, file.reason) for file in files if file.reason],
+        bad=[(file.path, file.reason or lost[file.path]) for file in files if file.reason or file.path in lost],
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
     )
+
+
+def looked(files: list[File], roles: Roles) -> list[File]:
+    """The files with what they are and what their readers see in them, or with the reason why they see nothing."""
+    readers = _readers()
+    return [_looked(_known(file, readers), readers, roles) for file in files]
 
 
 def stage(unit: Unit, survey: Survey | Layout, out: Path, quarantine: Path, max_doc_bytes: int) -> Staged:
@@ -144,19 +173,34 @@ def stage(unit: Unit, survey: Survey | Layout, out: Path, quarantine: Path, max_
     return writer.staged
 
 
+def lose(unit: Unit, layout: Layout, out: Path, quarantine: Path) -> Staged:
+    """Writes what `stage` would if nothing of a unit could be read: a row for each record it is known to have, else one a file.
+
+    All are set aside for the reason in `unit.lost`. No file is opened.
+    """
+    with Writer(out, quarantine, layout.schema) as writer:
+        if unit.format == "parquet":
+            parquet.lost(unit, writer, unit.lost)
+        else:
+            place = f"from byte {unit.start}" if unit.start else "file"
+            writer.lose(len(unit.files), lambda row: (unit.files[row], place, unit.lost))
+    assert writer.staged is not None
+    return writer.staged
+
+
 # --- which files there are --------------------------------------------------------------------------------------------------------
 
 
-def _named(path: str) -> _File:
+def _named(path: str) -> File:
     """A file the user named; a link is what it points at."""
     try:
         info = os.stat(path)
     except OSError:
         raise InputRefused(f"{shown(path)}: there is no such file or folder. Check the path.") from None
-    return _File(path=path, root=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
+    return File(path=path, root=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
 
 
-def _walk(root: str) -> list[_File]:
+def _walk(root: str) -> list[File]:
     """All files of a folder, bytewise by relative path. Nothing is matched as a pattern: file names may hold any character."""
     real, found = os.path.realpath(root), []
     folders = [(root, False)]
@@ -166,7 +210,7 @@ def _walk(root: str) -> list[_File]:
             with os.scandir(folder) as scan:
                 entries = list(scan)
         except OSError:
-            found.append(_File(path=os.path.join(folder, "."), root=root, size=0, hidden=hidden, reason="unreadable"))
+            found.append(File(path=os.path.join(folder, "."), root=root, size=0, hidden=hidden, reason="unreadable"))
             continue
         maildir = {"cur", "new"} <= {entry.name for entry in entries}
         for entry in entries:
@@ -181,9 +225,9 @@ def _walk(root: str) -> list[_File]:
     return sorted(found, key=lambda file: os.fsencode(file.path[prefix:]))
 
 
-def _entry(entry: os.DirEntry[str], root: str, real: str, hidden: bool) -> _File:
+def _entry(entry: os.DirEntry[str], root: str, real: str, hidden: bool) -> File:
     """A directory entry that is no folder."""
-    file = _File(path=entry.path, root=root, size=0, hidden=hidden)
+    file = File(path=entry.path, root=root, size=0, hidden=hidden)
     try:
         if entry.is_symlink():
             inside = os.path.commonpath([real, os.path.realpath(entry.path, strict=True)]) == real
@@ -198,7 +242,7 @@ def _entry(entry: os.DirEntry[str], root: str, real: str, hidden: bool) -> _File
 # --- what they are ----------------------------------------------------------------------------------------------------------------
 
 
-def _known(file: _File, readers: dict[str, ModuleType]) -> _File:
+def _known(file: File, readers: dict[str, ModuleType]) -> File:
     """The file with its format, by name or by its first bytes; with a reason instead; with neither where it does not count."""
     format, reason, sure = "", file.reason, False
     if not reason:
@@ -226,7 +270,7 @@ def _known(file: _File, readers: dict[str, ModuleType]) -> _File:
     return dataclasses.replace(file, format=format, reason=reason, sure=sure)
 
 
-def _looked(file: _File, readers: dict[str, ModuleType], roles: Roles) -> _File:
+def _looked(file: File, readers: dict[str, ModuleType], roles: Roles) -> File:
     """The file with what its reader sees in it, or with the reason why it sees nothing."""
     if not file.format:
         return file
@@ -239,23 +283,23 @@ def _looked(file: _File, readers: dict[str, ModuleType], roles: Roles) -> _File:
     return dataclasses.replace(file, format="", reason=reason)
 
 
-def _refusal(file: _File) -> str:
-    """Why a named file is not read, and what to do."""
-    name, path = os.path.basename(file.path), shown(file.path)
-    if file.reason == "unknown_format":
+def refusal(path: str, reason: str, *, sure: bool = False) -> str:
+    """Why a named file is not read, and what to do. `sure`: its name says a format."""
+    name, path = os.path.basename(path), shown(path)
+    if reason == "unknown_format":
         suffix = "".join(Path(name).suffixes[-2:]) if name.endswith(_COMPRESSED) else Path(name).suffix
-        said = f"its content is not what {shown(suffix)} says" if file.sure else "its format is not known"
+        said = f"its content is not what {shown(suffix)} says" if sure else "its format is not known"
         return f"{path}: {said}. {_CAN}; convert the file or name another."
-    return f"{path}: {REASONS[file.reason]}. {_CAN}; repair the file or leave it out."
+    return f"{path}: {REASONS[reason]}. {_CAN}; repair the file or leave it out."
 
 
 # --- who reads what ---------------------------------------------------------------------------------------------------------------
 
 
-def _units(files: list[_File], columns: dict[str, Mapping]) -> list[Unit]:
+def _units(files: list[File], columns: dict[str, Mapping], lost: dict[str, str]) -> list[Unit]:
     """The units in corpus order: neighbours among mails, small mboxes and bad files go together, all else as its reader cut it."""
     units: list[Unit] = []
-    held: list[_File] = []
+    held: list[File] = []
     size = 0
 
     def flush() -> None:
@@ -276,6 +320,7 @@ def _units(files: list[_File], columns: dict[str, Mapping]) -> list[Unit]:
         elif file.look is not None:
             flush()
             size = 0
-            units += [dataclasses.replace(piece, columns=columns.get(file.path, ())) for piece in file.look.pieces]
+            said, aside = columns.get(file.path, ()), lost.get(file.path, "")
+            units += [dataclasses.replace(p, columns=said, lost=aside, view=p.view and not aside) for p in file.look.pieces]
     flush()
     return [dataclasses.replace(unit, no=no) for no, unit in enumerate(units)]

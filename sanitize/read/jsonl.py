@@ -24,6 +24,7 @@ FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines")}
 SAMPLE = 1_000  # lines from the start of a file that tell its columns
 SPOTS, SPOT = 16, 64  # and lines at places spread over it, where it can be entered anywhere: files are often sorted by origin
 LONGEST = 32 << 20  # of a line in the sample
+SAMPLED = 64 << 20  # bytes of the sample from one spot
 PIECE = 64 << 20  # bytes of a file one worker takes
 
 
@@ -53,12 +54,14 @@ def look(path: str, format: str, roles: Roles) -> Look:
     with opened(path) as stream:
         try:
             for at in [0, *((size * spot // SPOTS for spot in range(1, SPOTS)) if plain and size > 1 << 20 else ())]:
+                seen = 0
                 for number, (*_, line) in enumerate(lines(stream, start=at, limit=LONGEST)):
+                    seen += len(line or b"")
                     record = _parsed(line)[0] if line is not None else None
                     if isinstance(record, dict):
                         for key, value in record.items():
                             values.setdefault(key, []).append(value)
-                    if number + 1 >= (SPOT if at else SAMPLE):
+                    if number + 1 >= (SPOT if at else SAMPLE) or seen > SAMPLED:
                         break
         except Break:
             broken = True
@@ -125,6 +128,8 @@ def _parsed(line: bytes) -> tuple[Any, str]:
         record = json.loads(text)
     except (ValueError, RecursionError):
         return None, "not_json"
+    except MemoryError:
+        return None, "memory"
     if not isinstance(record, dict):
         return None, "not_an_object"
     if "\\ud" in text or "\\uD" in text:
@@ -138,7 +143,7 @@ def _parsed(line: bytes) -> tuple[Any, str]:
 def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
     """All lines of a unit, blank ones left out."""
     names = dict(unit.columns)
-    main = next(source for source, standard in unit.columns if standard == layout.main)
+    main = next((source for source, standard in unit.columns if standard == layout.main), "")
 
     def build(rows: list[dict[str, Any] | None]) -> tuple[pa.RecordBatch, dict[int, str]]:
         return _batch(rows, unit, layout, max_doc_bytes)
@@ -151,6 +156,9 @@ def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> Non
             continue
         number, at, line = found
         place = f"line at byte {at}" if unit.start else f"line {number}"
+        if unit.lost:
+            records.put(None, unit.path, place, unit.lost)
+            continue
         record, reason = _parsed(line) if line is not None else (None, "too_large")
         if record is not None:
             reason = "no_text" if main not in record else "" if record.keys() <= names.keys() else "new_column"

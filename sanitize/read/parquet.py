@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import cells
+from sanitize import cells, rowgroups
 from sanitize.read.mail import mail_text
-from sanitize.read.standard import TEXT, faults, is_binary, leaf_of, plain_schema, standard
+from sanitize.read.standard import TEXT, faults, is_binary, leaf_of, plain_schema, standard, without
 from sanitize.read.unit import Layout, Look, Roles, Unit, Unreadable
 from sanitize.read.writer import BYTES, ROWS, Writer
+from sanitize.rowgroups import I64
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 VIEW_ROWS, VIEW_BYTES = 50_000, 128 << 20  # larger row groups would be decoded again by every task that touches them
 PIECE = 64 << 20  # bytes, decoded, that one worker stages
-_ERRORS = (pa.ArrowException, OSError, ValueError, NotImplementedError, MemoryError, OverflowError)
+ROWS_PER_BYTE = 1_000  # of a whole file; an empty text takes no byte where many follow each other, but nobody means a billion of them
+RATIO = 1_000  # bytes that come out of one; no text is as dull as that
+_ERRORS = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, OverflowError)
 
 
 def recognise(head: bytes) -> str | None:
@@ -41,11 +46,13 @@ def look(path: str, format: str, roles: Roles) -> Look:
                 raise Unreadable("truncated")
         with pq.ParquetFile(path) as file:
             meta, schema = file.metadata, file.schema_arrow
+        groups = _checked(meta, os.path.getsize(path))
+    except MemoryError:
+        raise Unreadable("memory") from None
     except _ERRORS:
         raise Unreadable("unreadable") from None
     if len(set(schema.names)) < len(schema.names):
         raise Unreadable("unreadable")
-    groups = [(meta.row_group(number).num_rows, meta.row_group(number).total_byte_size) for number in range(meta.num_row_groups)]
     schema = plain_schema(schema)
     view = _viewable(schema, roles) and all(rows <= VIEW_ROWS and size <= VIEW_BYTES for rows, size in groups)
     cuts: list[list[int]] = [[]]
@@ -57,8 +64,26 @@ def look(path: str, format: str, roles: Roles) -> Look:
         cuts[-1].append(number)
         held += size
     base = Unit(no=0, path=path, format=format, files=(path,), view=view)
-    pieces = [replace(base, groups=tuple(cut), rows=sum(groups[number][0] for number in cut)) for cut in cuts]
+    pieces, first = [], 0
+    for piece in cuts:
+        rows = sum(groups[number][0] for number in piece)
+        pieces.append(replace(base, groups=tuple(piece), rows=rows, start=first))
+        first += rows
     return Look(schema=schema, soft=False, pieces=tuple(pieces))
+
+
+def readable(unit: Unit, layout: Layout, max_doc_bytes: int) -> bool:
+    """Whether all rows of a unit can be read in place, to the last one and none of them too large: what a view needs."""
+    rows = 0
+    try:
+        meta = pq.read_metadata(unit.path)
+        for batch, sizes in rowgroups.batches(unit.path, meta, unit.groups, rows=ROWS, bytes=BYTES):
+            if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > VIEW_BYTES:
+                return False
+            rows += standard(batch, unit.columns, layout.schema).num_rows
+    except _ERRORS:
+        return False
+    return bool(rows == unit.rows == meta.num_rows)
 
 
 def _viewable(schema: pa.Schema, roles: Roles) -> bool:
@@ -66,43 +91,78 @@ def _viewable(schema: pa.Schema, roles: Roles) -> bool:
     return not any((leaf := leaf_of(name, schema)) and is_binary(schema.field(leaf.column).type) for name in roles.text)
 
 
+def _checked(meta: pq.FileMetaData, size: int) -> list[tuple[int, int]]:
+    """(rows, bytes) of each row group of a footer that agrees with itself and with the size of its file."""
+    groups = []
+    for number in range(meta.num_row_groups):
+        group = meta.row_group(number)
+        if group.num_rows < 0 or group.total_byte_size < 0:
+            raise Unreadable("unreadable")
+        if group.num_rows > ROWS_PER_BYTE * size:
+            raise Unreadable("bomb")
+        for place in range(group.num_columns):
+            column = group.column(place)
+            first = min(at for at in (column.data_page_offset, column.dictionary_page_offset) if at is not None)
+            if first < 0 or column.total_compressed_size < 0 or first + column.total_compressed_size > size:
+                raise Unreadable("truncated")
+            if meta.schema.column(place).max_repetition_level == 0 and column.num_values != group.num_rows:
+                raise Unreadable("unreadable")
+        held = sum(group.column(place).total_compressed_size for place in range(group.num_columns))
+        if group.total_byte_size > RATIO * held + BYTES:
+            raise Unreadable("bomb")
+        groups.append((group.num_rows, group.total_byte_size))
+    if sum(rows for rows, _ in groups) != meta.num_rows:
+        raise Unreadable("unreadable")
+    return groups
+
+
 def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
     """All rows of a unit's row groups. What cannot be decoded is set aside, row by row."""
-    try:
-        file = pq.ParquetFile(unit.path, page_checksum_verification=True)
-    except _ERRORS:
-        _lost(unit, layout, writer, 0, unit.rows or 0)
+    if unit.lost:
+        lost(unit, writer, unit.lost)
         return
-    with file:
-        counts = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-        for group in unit.groups:
-            at, stop = sum(counts[:group]), sum(counts[: group + 1])
-            size = file.metadata.row_group(group).total_byte_size
-            step = max(1, min(ROWS, BYTES * counts[group] // max(size, 1)))
-            batches = file.iter_batches(step, row_groups=[group], use_threads=False)
-            while at < stop:
-                try:
-                    batch = next(batches)
-                    made, found = _standard(batch, unit, layout, max_doc_bytes)
-                except (*_ERRORS, StopIteration):
-                    _lost(unit, layout, writer, at, stop)
-                    break
-                writer.add(made, {row: (unit.path, f"row {at + row}", reason) for row, reason in found.items()})
-                at += batch.num_rows
+    try:
+        meta = pq.read_metadata(unit.path)
+        starts = rowgroups.starts(meta)
+    except MemoryError:
+        lost(unit, writer, "memory")
+        return
+    except _ERRORS:
+        lost(unit, writer, "unreadable")
+        return
+    if sum(int(starts[group + 1] - starts[group]) if group < meta.num_row_groups else 0 for group in unit.groups) != unit.rows:
+        lost(unit, writer, "unreadable")  # not the file that was looked at
+        return
+    for group in unit.groups:
+        at, stop = int(starts[group]), int(starts[group + 1])
+        batches = rowgroups.batches(unit.path, meta, [group], rows=ROWS, bytes=BYTES)
+        while at < stop:
+            try:
+                batch, _ = next(batches)
+                made, found = _standard(batch.slice(0, stop - at), unit, layout, max_doc_bytes)
+            except MemoryError:
+                _lost(unit, writer, at, stop, "memory")
+                break
+            except (*_ERRORS, StopIteration):
+                _lost(unit, writer, at, stop, "unreadable")
+                break
+            writer.add(made, {row: (unit.path, f"row {at + row}", reason) for row, reason in found.items()})
+            at += made.num_rows
 
 
-def _lost(unit: Unit, layout: Layout, writer: Writer, start: int, stop: int) -> None:
-    """Rows start..stop of the file, which its footer counts and nobody can decode."""
-    for first in range(start, stop, ROWS):
-        rows = range(first, min(first + ROWS, stop))
-        nulls = [pa.nulls(len(rows), field.type) for field in layout.schema]
-        batch = pa.RecordBatch.from_arrays(nulls, schema=layout.schema)
-        writer.add(batch, {row - first: (unit.path, f"row {row}", "unreadable") for row in rows})
+def lost(unit: Unit, writer: Writer, reason: str) -> None:
+    """All rows of a unit, which its footer counts and nobody reads."""
+    _lost(unit, writer, unit.start, unit.start + (unit.rows or 0), reason)
+
+
+def _lost(unit: Unit, writer: Writer, start: int, stop: int, reason: str) -> None:
+    writer.lose(stop - start, lambda row: (unit.path, f"row {start + row}", reason))
 
 
 def _standard(batch: pa.RecordBatch, unit: Unit, layout: Layout, limit: int) -> tuple[pa.RecordBatch, dict[int, str]]:
-    """A batch in standard form, with mails made text, and the rows in it to set aside."""
-    found: dict[int, str] = {}
+    """A batch in standard form, with mails made text, and the rows in it to set aside: what is too large before it is decoded."""
+    found: dict[int, str] = dict.fromkeys(np.flatnonzero(_sizes(batch, layout.roles) > limit).tolist(), "too_large")
+    batch = without(batch, found)
     users: list[str | None] | None = None
     for number, name in enumerate(layout.roles.text):
         leaf = leaf_of(name, batch.schema)
@@ -110,9 +170,7 @@ def _standard(batch: pa.RecordBatch, unit: Unit, layout: Layout, limit: int) -> 
             continue
         texts: list[str | None] = []
         senders: list[str | None] = []
-        for row, raw in enumerate(_bytes(batch.column(leaf.column))):
-            if raw is not None and len(raw) > limit:
-                found[row], raw = "too_large", None
+        for raw in _bytes(cells.plain(batch.column(leaf.column))):
             text, sender = (None, None) if raw is None else mail_text(raw)
             texts.append(text)
             senders.append(sender)
@@ -122,6 +180,14 @@ def _standard(batch: pa.RecordBatch, unit: Unit, layout: Layout, limit: int) -> 
     if users is not None and "user_id" not in (name for _, name in unit.columns):
         made = made.set_column(1, layout.schema.field(1), pa.array(users, TEXT))
     return made, faults(made, limit) | found
+
+
+def _sizes(batch: pa.RecordBatch, roles: Roles) -> I64:
+    """The bytes of text of each row, mails as they were sent; byte strings that nobody reads do not count."""
+    kinds = plain_schema(batch.schema)
+    mails = {leaf.column for name in roles.text if (leaf := leaf_of(name, kinds))}
+    names = [field.name for field in kinds if field.name in mails or cells.leaves(pa.schema([field]))]
+    return rowgroups.text_bytes(batch.select(names)) if names else np.zeros(batch.num_rows, np.int64)
 
 
 def _bytes(array: pa.Array) -> Iterator[bytes | None]:

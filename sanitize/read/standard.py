@@ -145,17 +145,21 @@ def _settled(kind: pa.DataType) -> pa.DataType:
     return TEXT if hollow(kind) else filled(kind)
 
 
-def united(parts: Iterable[tuple[str, list[pa.Field], bool]]) -> pa.Schema:
-    """The union of (path, columns in standard form, inferred?) by name, by first appearance; types in conflict are refused."""
-    kinds: dict[str, tuple[pa.DataType, bool, str]] = {}
-    main = ""
-    for path, columns, soft in parts:
-        if main and columns[2].name != main:
+class Union:
+    """The columns of a corpus: those of its files in standard form by name, by first appearance."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[pa.DataType, bool, str]] = {}
+        self._main = ""
+
+    def add(self, path: str, columns: list[pa.Field], soft: bool) -> None:
+        """Takes the columns of a file (`soft`: inferred from a sample). A conflict with earlier ones is refused."""
+        main, kinds = columns[2].name, dict(self._kinds)
+        if self._main and main != self._main:
             raise UsageError(
-                f"{shown(path)}: its main text is {columns[2].name}, that of earlier inputs is {main}; "
+                f"{shown(path)}: its main text is {main}, that of earlier inputs is {self._main}; "
                 "one corpus has its main text in one column. Run them one by one."
             )
-        main = columns[2].name
         for field in columns:
             kind, was_soft, where = kinds.get(field.name, (pa.null(), True, path))
             merged = _merged(kind, field.type, soft and was_soft)
@@ -166,7 +170,12 @@ def united(parts: Iterable[tuple[str, list[pa.Field], bool]]) -> pa.Schema:
                 )
             hard = merged != kind or not soft
             kinds[field.name] = (merged, was_soft and soft, path if hard and not pa.types.is_null(field.type) else where)
-    return pa.schema([pa.field(name, _settled(kind) if soft else kind) for name, (kind, soft, _) in kinds.items()])
+        self._main, self._kinds = main, kinds
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all files."""
+        return pa.schema([pa.field(name, _settled(kind) if soft else kind) for name, (kind, soft, _) in self._kinds.items()])
 
 
 def standard(batch: pa.RecordBatch, pairs: Mapping, schema: pa.Schema) -> pa.RecordBatch:
@@ -201,7 +210,7 @@ def faults(batch: pa.RecordBatch, max_doc_bytes: int) -> dict[int, str]:
                     (value.as_py() or b"").decode()
                 except UnicodeDecodeError:
                     found[row] = "not_utf8"
-    return dict.fromkeys(np.flatnonzero(sizes > max_doc_bytes).tolist(), "too_large") | found
+    return found | dict.fromkeys(np.flatnonzero(sizes > max_doc_bytes).tolist(), "too_large")
 
 
 def without(batch: pa.RecordBatch, rows: Iterable[int]) -> pa.RecordBatch:

@@ -9,8 +9,11 @@ import pyarrow as pa
 
 # A reason is one of these words; nothing else ever stands in a quarantine table.
 REASONS = {
+    "bomb": "it claims far more than a file of its size can hold",
+    "crashed": "the process that read it ended without a word",
     "empty_file": "it has no bytes",
     "encrypted": "it is encrypted",
+    "memory": "reading it takes more memory than one file is given",
     "new_column": "it has a key that no sampled record of its file has",
     "no_text": "it has no main text",
     "not_a_file": "it is a pipe, a socket or a device",
@@ -18,10 +21,12 @@ REASONS = {
     "not_json": "it is no JSON",
     "not_utf8": "it has bytes or escapes that are no Unicode text",
     "symlink": "it is a link out of its folder, to a folder, or to nothing",
+    "timed_out": "reading it takes far longer than its size explains",
     "too_large": "it is larger than --max-doc-bytes",
     "truncated": "it breaks off before its end",
     "unknown_format": "nothing here reads its format, or it is not what its name says",
     "unreadable": "the system or the format's library cannot read it",
+    "wrong_schema": "its columns are not those of the corpus",
     "wrong_type": "it has a value that does not fit the type of its column",
 }
 
@@ -44,8 +49,9 @@ class Unit:
     groups     Parquet: the row groups.
     view       True for Parquet that is read in place; all else is staged.
     columns    (column in the file, column in standard form), in the file's order.
-    start/stop The bytes in which its records begin, where a large file is cut; stop None is the end.
+    start/stop The bytes in which its records begin, where a large file is cut; stop None is the end. Parquet: start is its first row.
     how        How each of several files is read: `mail`, `mbox`, or the reason why it is not.
+    lost       The reason why none of its records is taken; "" where they are.
     """
 
     no: int
@@ -59,6 +65,7 @@ class Unit:
     start: int = 0
     stop: int | None = None
     how: tuple[str, ...] = ()
+    lost: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ class Writer:
 
     def __init__(self, out: Path, quarantine: Path, schema: pa.Schema) -> None:
         self._paths = [(path.with_name(path.name + ".part"), path) for path in (out, quarantine)]
+        self._schema = schema
         self._rows = writer(self._paths[0][0], schema)
         self._faults = writer(self._paths[1][0], FAULTS)
         self._pending: list[pa.RecordBatch] = []
@@ -42,6 +43,13 @@ class Writer:
         self._append(without(batch, faults))
         if len(self._found) >= ROWS:
             self._flush_faults()
+
+    def lose(self, rows: int, fault: Callable[[int], tuple[str, str, str]]) -> None:
+        """Appends records of which nothing can be read; `fault` gives (source, place, reason) of each, counted from 0."""
+        for first in range(0, rows, ROWS):
+            count = min(ROWS, rows - first)
+            nothing = pa.RecordBatch.from_arrays([pa.nulls(count, kind) for kind in self._schema.types], schema=self._schema)
+            self.add(nothing, {row: fault(first + row) for row in range(count)})
 
     def _append(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows > ROWS or (batch.num_rows > 1 and batch.nbytes > BYTES):

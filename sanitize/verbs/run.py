@@ -90,6 +90,7 @@ def _ran(summary: Mapping[str, Any]) -> str:
         f"Done in {summary['seconds']} s: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
         f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
     )
+    lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
     lines += ["", by_kind(summary["by_kind"]), ""]
     lines.append(f"columns   {shown(summary['columns'])}")
     if summary["quarantine"]:
@@ -108,7 +109,12 @@ def _ran(summary: Mapping[str, Any]) -> str:
             f" and {hidden['gone']:,} of {hidden['planted']:,} hidden ones (base64, HTML, ...)"
         )
     if summary["kept_originals"]:
-        lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan (the first of each value)")
+        firsts = " (the first of each value)" if not summary["parts"] else ""
+        lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan{firsts}")
+    for told in summary["parts"]:
+        most = sorted(told.get("by_field", {}).items(), key=lambda entry: -entry[1]["occurrences"])[:6]
+        fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most) or "nothing"
+        lines.append(f"headers   {fields} gone ({told['part']})")
     if summary["key"] == "seed":
         lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
     if not summary["publishable"]:

@@ -6,21 +6,22 @@ from typing import Annotated
 
 import typer
 
-from sanitize.options import AsJson, Reveal, Work
+from sanitize.options import AsJson, MemoryLimit, Reveal, Work, one_of
 from sanitize.verbs.sql import answer
 
 
 def command(
     work: Work,
     kind: Annotated[str, typer.Option(help="one kind, such as EMAIL_ADDRESS")] = "all",
+    by: Annotated[str, typer.Option(help="what counts: occurrences, documents or users")] = "occurrences",
     limit: Annotated[int, typer.Option("--limit", min=1, help="how many")] = 20,
     reveal: Reveal = False,
+    memory_limit: MemoryLimit = "1GB",
     format: Annotated[str, typer.Option(help="table, csv, json or parquet")] = "table",
     as_json: AsJson = False,
 ) -> None:
     """The values that occur most often, by rank (masked)."""
-    from sanitize.kinds.kind import kind as known
-
-    if kind != "all":
-        known(kind)
-    answer(work, None, "top", {"kind": kind, "limit": str(limit)}, reveal, "json" if as_json else format)
+    one_of("--by", by, ("occurrences", "documents", "users"))
+    given = {"kind": kind, "limit": str(limit)} | ({} if by == "users" else {"by": by})
+    name = "top_by_users" if by == "users" else "top"
+    answer(work, None, name, given, reveal=reveal, memory_limit=memory_limit, format="json" if as_json else format)

@@ -1,0 +1,254 @@
+"""What header deduplication and near-duplicate search cost, as ratios in CPU-seconds of one process and one thread.
+
+    python -m benchmarks.bench_reduce                    benchmarks/results/reduce.json
+    python -m benchmarks.bench_reduce --mb 10 --repeat 1 --results /tmp/x      a smoke run
+
+Header deduplication is measured in its own edit work: finding the header lines and entries of every address, deciding what goes, and
+splicing the texts, over texts and occurrences that lie in memory; the plain copy reads and writes the same shards (zstd level 1). The
+whole pass, with its reading and its tables, is given beside it. MinHash with LSH is measured from texts to candidate pairs, against
+datasketch document by document (`MinHash.update_batch`, then `MinHashLSH.query` and `insert`) on the first documents of the same corpus,
+which have the same words and the same bands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import re
+import resource
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import corpora
+from benchmarks.bench import ONE_THREAD, apart, machine
+
+AIMS = {"header_dedup_of_plain_copy": 2.0, "header_dedup_by_line_of_plain_copy": 2.0, "minhash_of_datasketch": 10.0}
+
+
+def cpu_s(work: Callable[[], Any]) -> tuple[float, Any]:
+    """The CPU-seconds of this process, and the result."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    result = work()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, result
+
+
+def plain_copy(source: Path, target: Path) -> None:
+    """Read and write every row group."""
+    import pyarrow.parquet as pq
+
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for path in sorted(source.glob("*.parquet")):
+        shard = pq.ParquetFile(path)
+        with pq.ParquetWriter(target / path.name, shard.schema_arrow, compression="zstd", compression_level=1) as out:
+            for group in range(shard.num_row_groups):
+                out.write_table(shard.read_row_group(group, use_threads=False))
+
+
+class Headers:
+    """The corpus as header deduplication meets it: batches of texts with their addresses, in memory, and a plan that was counted once."""
+
+    def __init__(self, source: Path, folder: Path, scope: str) -> None:
+        import numpy as np
+        import polars as pl
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from sanitize.edit.header_dedup import HeaderDedup
+        from sanitize.indexing import Settings
+        from sanitize.part import Counts, Sight
+        from sanitize.plan import load_plan
+        from sanitize.run import run
+
+        settings = Settings(seed=1, workers=1, verify="off")
+        began = time.process_time()
+        self.summary = run([source], folder / "out", load_plan("header_dedup", [f"edit.0.scope={scope}"]), folder / "work", settings)
+        self.run_cpu_s = time.process_time() - began
+        looks = folder / "work" / "runs" / self.summary["plan_hash"] / "looks"
+        self.part = HeaderDedup.model_validate({"use": "header_dedup", "scope": scope})
+        self.counts = Counts({"goes": looks / "edit-0" / "header_removals.parquet"})
+        columns = ["doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "value_id", "kind"]
+        files = sorted((folder / "work" / "tables" / "occurrences").glob("*.parquet"))
+        table = pa.concat_tables([pq.read_table(file, columns=columns) for file in files])
+        found = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind") == "EMAIL_ADDRESS")
+        numbers = found["doc_no"].to_numpy()
+        self.batches: list[tuple[Sight, pl.DataFrame]] = []
+        self.text_bytes, first = 0, 0
+        for path in sorted(source.glob("*.parquet")):
+            for batch in pq.ParquetFile(path).iter_batches(10_000, columns=["text"], use_threads=False):
+                texts = batch.column(0).cast(pa.large_string())
+                docs = np.arange(first, first + len(texts))
+                first += len(texts)
+                low, high = np.searchsorted(numbers, [docs[0], docs[-1] + 1])
+                here = found[int(low) : int(high)]
+                near = here.with_columns(text_no=pl.col("doc_no") - int(docs[0]))
+                self.batches.append((Sight(docs, np.zeros(len(docs), np.int32), texts, near), here))
+                self.text_bytes += texts.nbytes - 8 * (len(texts) + 1)
+
+    def edit(self) -> int:
+        """Lines and entries of every address, what goes, and the texts without it."""
+        import numpy as np
+        import pyarrow as pa
+
+        from sanitize.keyed import Key
+        from sanitize.part import Batch
+        from sanitize.spans import Buffers, splice
+
+        self.part.open(Key.from_seed(1), self.counts)
+        gone = 0
+        for sight, here in self.batches:
+            self.part.look("places", sight)
+            batch = Batch(occurrences=here, doc_ids=pa.array([], pa.string()).dictionary_encode())
+            rows, nothing, _ = self.part.run(batch)
+            reach = self.part.reach(batch, rows)
+            assert reach is not None
+            buffers = Buffers.of(sight.texts)
+            base = buffers.offsets[sight.occurrences["text_no"].to_numpy()[rows]]
+            starts, stops = base + reach[0], base + reach[1]
+            order = np.argsort(starts, kind="stable")
+            splice(buffers, starts[order], stops[order], nothing)
+            gone += len(rows)
+        return gone
+
+
+def texts_of(source: Path, most: int | None = None) -> list[Any]:
+    """Batches of texts, up to so many documents."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found: list[Any] = []
+    for path in sorted(source.glob("*.parquet")):
+        for batch in pq.ParquetFile(path).iter_batches(10_000, columns=["text"], use_threads=False):
+            left = len(batch) if most is None else min(len(batch), most - sum(map(len, found)))
+            if left > 0:
+                found.append(batch.column(0).slice(0, left).cast(pa.large_string()))
+    return found
+
+
+def near_dups(batches: list[Any], bands: int, rows: int, folder: Path) -> int:
+    """Signatures, bands as a table, and candidate pairs by DuckDB."""
+    import numpy as np
+    import polars as pl
+    import pyarrow.parquet as pq
+
+    from sanitize import queries
+    from sanitize.drop.near_dup import BANDS, NearDup
+    from sanitize.engines.local import Local
+    from sanitize.part import Sight
+    from sanitize.shards import table_writer
+
+    part = NearDup(use="near_dup", bands=bands, rows=rows)
+    first = 0
+    with table_writer(folder / "bands.parquet", BANDS) as out:
+        for texts in batches:
+            docs = np.arange(first, first + len(texts))
+            first += len(texts)
+            out.write_table(part.look("bands", Sight(docs, np.zeros(len(docs), np.int32), texts, pl.DataFrame())))
+    engine = Local(workers=1, spill=folder / "spill")
+    one = queries.query("near_dup_pairs")
+    engine.sql(one.text, {"bands": [folder / "bands.parquet"]}, folder / "pairs.parquet", **one.bind())
+    return int(pq.read_metadata(folder / "pairs.parquet").num_rows)
+
+
+def with_datasketch(batches: list[Any], bands: int, rows: int) -> int:
+    """The same by datasketch, one document after the other; pairs it would compare."""
+    from datasketch import MinHash, MinHashLSH
+
+    index = MinHashLSH(num_perm=128, params=(bands, rows))
+    first = MinHash(num_perm=128)
+    pairs = number = 0
+    for texts in batches:
+        for text in texts.to_pylist():
+            words = re.findall(r"[a-z0-9\u0080-\U0010ffff]+", text.lower())
+            one = first.copy()
+            one.update_batch([" ".join(words[at : at + 5]).encode() for at in range(max(1, len(words) - 4))])
+            pairs += len(index.query(one))
+            index.insert(number, one)
+            number += 1
+    return pairs
+
+
+def measured(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, Any]:
+    """All measurements of one corpus, in one process; medians of rounds that take turns."""
+    from sanitize.engines.local import steady
+
+    steady()  # as in a worker
+    scratch.mkdir(parents=True)
+    headers, by_line = Headers(source, scratch / "address", "address"), Headers(source, scratch / "line", "line")
+    batches, small = texts_of(source), texts_of(source, few)
+    small_mb = sum(int(batch.nbytes) - 8 * (len(batch) + 1) for batch in small) / 1e6
+    mb = headers.text_bytes / 1e6
+    from sanitize.drop.near_dup import geometry
+
+    bands, rows = geometry(0.8, 128)
+    rounds: dict[str, list[float]] = {name: [] for name in ("plain_copy", "header_dedup", "header_dedup_by_line", "minhash", "datasketch")}
+    gone = pairs = theirs = 0
+    headers.edit(), by_line.edit()  # the first round pays for pages and imports
+    for _ in range(repeat):
+        rounds["plain_copy"].append(cpu_s(lambda: plain_copy(source, scratch / "copy"))[0] / mb)
+        spent, gone = cpu_s(headers.edit)
+        rounds["header_dedup"].append(spent / mb)
+        rounds["header_dedup_by_line"].append(cpu_s(by_line.edit)[0] / mb)
+        spent, pairs = cpu_s(lambda: near_dups(batches, bands, rows, scratch))
+        rounds["minhash"].append(spent / mb)
+        spent, theirs = cpu_s(lambda: with_datasketch(small, bands, rows))
+        rounds["datasketch"].append(spent / small_mb)
+    rates = {name: 1 / statistics.median(spent) for name, spent in rounds.items()}
+    stages = headers.summary["stages"]
+    whole = sum(stages[name]["cpu_s"] for name in ("look", "count", "apply") if name in stages)
+    return {
+        "text_mb": mb,
+        "documents": headers.summary["documents_in"],
+        "addresses": headers.summary["by_kind"]["EMAIL_ADDRESS"]["occurrences"],
+        "addresses_removed": headers.summary["by_kind"]["EMAIL_ADDRESS"]["replaced"],
+        "spans_removed": gone,
+        "bands": bands,
+        "rows": rows,
+        "candidate_pairs": pairs,
+        "datasketch_text_mb": small_mb,
+        "datasketch_pairs": theirs,
+        "mb_per_cpu_s": rates,
+        "header_dedup_of_plain_copy": rates["header_dedup"] / rates["plain_copy"],
+        "header_dedup_by_line_of_plain_copy": rates["header_dedup_by_line"] / rates["plain_copy"],
+        "minhash_of_datasketch": rates["minhash"] / rates["datasketch"],
+        # reading, tables, SQL and writing along with it: look + count + apply of the run, against the copy
+        "whole_pass_of_plain_copy": mb / whole / rates["plain_copy"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mb", type=int, default=100, help="MB of text in each corpus")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--few", type=int, default=3_000, help="documents for datasketch, one by one")
+    parser.add_argument("--dir", type=Path, default=corpora.folder(), help="where corpora and scratch copies lie")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    os.environ.update(ONE_THREAD)  # before anything that reads it is imported
+    options.dir.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=options.dir))
+    result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": machine(), "repeat": options.repeat, "aims": AIMS}
+    try:
+        result["corpora"] = {}
+        for name in corpora.BYTES_PER_MAIL:
+            about = apart(corpora.build, name, options.mb, options.dir)
+            result["corpora"][name] = apart(measured, Path(about["path"]), options.repeat, options.few, scratch / name)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "reduce.json").write_text(json.dumps(result, indent=1) + "\n")
+    for name, one in result["corpora"].items():
+        for what, aim in AIMS.items():
+            print(f"{name}: {what} {one[what]:.2f} (aim {aim:g})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Repeated addresses leave the mail headers, bodies stay as they are: the deduplication that RMFT is compared with.
+
+An address that already stands in an earlier header goes with its entry of the list: display name, angle brackets and separator; a field
+whose entries all go, goes as a line. With `scope = "line"` the whole line goes, folded lines included, if any of its addresses stands
+in an earlier line (the paper's wording). "Earlier" means in corpus order, among what stays: the first header with an address keeps it,
+and what goes makes nothing else go. Headers are those of the mail and of mails that stand forwarded or quoted in its body
+(`sanitize/headers.py`). In a header that is no address list (Received, Subject) the address goes with its angle brackets alone.
+
+Addresses in the texts themselves stay, repeated or not, and are no leak here: this is a baseline for comparison. Cost: one more pass over
+the texts. Source: RMFT (arXiv 2512.03310), section 4.1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import PrivateAttr
+
+from sanitize.headers import ID_FIELDS, LIST_FIELDS, header_lines, recipients
+from sanitize.keyed import Key
+from sanitize.part import Batch, Counts, Editor, Policy, Sight, Whole
+from sanitize.repeats import that_repeat
+from sanitize.spans import Buffers
+
+I64 = npt.NDArray[np.int64]
+_I64 = pa.int64()
+PLACES = pa.schema(
+    [
+        ("doc_no", _I64),
+        ("cell", pa.int32()),
+        ("start", _I64),
+        ("value_id", _I64),
+        ("field", pa.string()),
+        *((name, _I64) for name in ("line_start", "line_stop", "unit", "head", "tail", "before", "next", "place", "entries")),
+    ]
+)
+_KNOWN = LIST_FIELDS | ID_FIELDS | {"received", "subject", "header"}
+
+
+class HeaderDedup(Editor):
+    """Settings: `scope` is `address` (the entry of the list goes) or `line`."""
+
+    kinds: tuple[str, ...] = ("EMAIL_ADDRESS",)
+    keep: Literal[0] = 0
+    scope: Literal["address", "line"] = "address"
+    needs: ClassVar[tuple[str, ...]] = ("header_units", "repeated_things", "header_removals", "removed_by_field")
+    looks: ClassVar[Mapping[str, pa.Schema]] = {"places": PLACES}
+    cells: ClassVar[Literal["main", "all"]] = "all"
+    _goes: Path = PrivateAttr()
+
+    @property
+    def policy(self) -> Policy:
+        """What is left in bodies is left by design, so that no value of these kinds is promised to be gone."""
+        return "ledger"
+
+    def look(self, name: str, sight: Sight) -> pa.Table:
+        """Where each occurrence in a header stands: its line, its entry of the list, and what goes with it; in bytes of the cell."""
+        buffers, found = Buffers.of(sight.texts), sight.occurrences.sort("text_no", "start_byte")
+        text_no = found["text_no"].to_numpy()
+        base = buffers.offsets[text_no]
+        starts, stops = base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy()
+        lines = header_lines(buffers, text_no, starts)
+        rows = np.flatnonzero(lines.start >= 0)
+        base, start = base[rows], lines.start[rows]
+        if self.scope == "line":
+            units = dict.fromkeys(("unit", "head", "tail", "before", "next"), start - base)
+            units |= {"place": np.zeros(len(rows), np.int64), "entries": np.ones(len(rows), np.int64)}
+        else:
+            found_in = recipients(buffers, lines, starts, stops)
+            units = {name: getattr(found_in, name)[rows] - base for name in ("head", "tail", "before", "next")}
+            units |= {"unit": units["head"], "place": found_in.place[rows], "entries": found_in.entries[rows]}
+        columns = {
+            **{name: found[name].to_numpy()[rows] for name in ("doc_no", "cell", "start", "value_id")},
+            "field": pa.DictionaryArray.from_arrays(pa.array(lines.field[rows]), pa.array(lines.names, pa.string())),
+            "line_start": start - base,
+            "line_stop": lines.stop[rows] - base,
+            **units,
+        }
+        return pa.table({name: columns[name] for name in PLACES.names}).cast(PLACES)
+
+    def gather(self, whole: Whole) -> Mapping[str, Path]:
+        """The table `goes`: which occurrences go, and with which bytes."""
+        units = whole.ask("header_units", {"places": whole.look("places")})
+        gone, _ = that_repeat(whole.ask("repeated_things", {"things": [units]}))
+        goes = whole.ask("header_removals", {"units": [units], "gone": [whole.write("gone", pa.table({"group_no": gone}))]})
+        return {"goes": goes, "removed_by_field": whole.ask("removed_by_field", {"goes": [goes]})}
+
+    def told(self, counts: Counts) -> dict[str, Any]:
+        """How many addresses went, with how many spans and whole lines, by header field. A field that few mails have may itself tell who
+        wrote them, so that only well-known names are said."""
+        by_field: dict[str, dict[str, int]] = {}
+        for row in pq.read_table(counts.tables["removed_by_field"], partitioning=None).to_pylist():
+            field = row.pop("field")
+            total = by_field.setdefault(field if field in _KNOWN else "other", dict.fromkeys(row, 0))
+            for name, times in row.items():
+                total[name] += times
+        return {"scope": self.scope, "by_field": by_field}
+
+    def open(self, key: Key, counts: Counts) -> None:
+        """Remember where it stands what goes; each batch reads its own part."""
+        self._goes = counts.tables["goes"]
+
+    def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+        """Nothing in the place of every entry and line that goes."""
+        spans = self._spans(batch.occurrences).unique(["doc_no", "cell", "start_byte"], keep="first", maintain_order=True)
+        rows = spans["row"].to_numpy().astype(np.intp)
+        return rows, pa.array([""] * len(rows), pa.large_string()), None
+
+    def reach(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
+        """The bytes of the entries and lines."""
+        spans = self._spans(batch.occurrences[rows])
+        return spans["start_byte"].to_numpy(), spans["stop_byte"].to_numpy()
+
+    def _spans(self, occurrences: pl.DataFrame) -> pl.DataFrame:
+        """The occurrences that go, by their row, and the bytes of the cell that go with each."""
+        on = ["doc_no", "cell", "start", "value_id"]
+        frame = occurrences.select(*on).with_row_index("row")
+        between = [("doc_no", ">=", frame["doc_no"].min()), ("doc_no", "<=", frame["doc_no"].max())] if frame.height else None
+        goes = pl.DataFrame(pq.read_table(self._goes, columns=[*on, "start_byte", "stop_byte"], filters=between, partitioning=None))
+        goes = goes.with_columns(pl.col(name).cast(frame.schema[name]) for name in on)
+        return frame.join(goes, on=on, how="inner", maintain_order="left")

@@ -1,0 +1,131 @@
+"""The words of a column of texts as 64-bit hashes, and hashes of runs of words: what duplicates are known by.
+
+A word is a run of ASCII letters and digits and of bytes outside ASCII, without regard to ASCII case; `characters` takes every code
+point that is no ASCII white space instead, for scripts that set no blanks. Hashes follow a seed and are the same on every machine. No
+Python string is made; costs about 3 ns a byte for words and 10 ns a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sanitize.spans import Buffers
+
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+
+# a letter or digit as itself in lower case, a byte outside ASCII as itself, all else zero
+WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
+_WORD = np.frombuffer(WORD_BYTES, np.uint8)
+_SEEN = np.frombuffer(bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte in range(256)).lower(), np.uint8)
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # the first so many bytes of a little-endian word
+_BLOCK = 16_384  # words at a time: the columns then stay in the second-level cache
+_MULTIPLY = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), as in `mixed`
+_MULTIPLY_2 = np.uint64(0xC4CEB9FE1A85EC53)
+_STEP = 0x9E3779B97F4A7C15  # odd: powers of it can be undone modulo 2^64
+
+
+@dataclass(frozen=True, repr=False)
+class Words:
+    """The hashes of all words of a column, text after text: those of text i are hashes[first[i]:first[i + 1]]."""
+
+    hashes: U64
+    first: I64
+
+    @property
+    def counts(self) -> I64:
+        """How many words each text has."""
+        return np.diff(self.first)
+
+
+def words(buffers: Buffers, seed: int = 0, *, characters: bool = False) -> Words:
+    """The words, or the characters, of every text."""
+    table = _SEEN if characters else _WORD
+    size = len(buffers.data)
+    raw = np.zeros(size + 8, np.uint8)
+    np.take(table, buffers.data, out=raw[:size], mode="clip")
+    inside = raw[:size] != 0
+    if characters:
+        starts = np.flatnonzero(inside & (buffers.data.view(np.int8) >= -64))
+        lead = buffers.data[starts]  # tells how many bytes its character has
+        stops = starts + 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
+    else:
+        edge = np.zeros(size + 1, np.bool_)
+        edge[:size] = inside
+        edge[1:] ^= inside
+        # a word ends with its text, whatever follows in the buffer
+        cuts = buffers.offsets[1:-1]
+        cuts = np.unique(cuts[(cuts > 0) & (cuts < size)])
+        glued = cuts[inside[cuts] & inside[cuts - 1]]
+        marks = np.flatnonzero(edge)
+        if len(glued):
+            marks = np.sort(np.concatenate([marks, glued, glued]))
+        starts, stops = marks[::2], marks[1::2]
+    first = np.searchsorted(starts, buffers.offsets).astype(np.int64)
+    return Words(_hashes(raw, starts, stops, seed), first)
+
+
+def runs(words: Words, size: int, *, short: bool = False) -> tuple[U64, I64]:
+    """The hash of every run of `size` words, text after text, and where each text's begin (one more than texts). With `short`, a text
+    of fewer words, but at least one, has one run: all of it."""
+    return spans_of(words, *run_places(words, size, short=short))
+
+
+def run_places(words: Words, size: int, *, short: bool = False) -> tuple[I64, I64, I64]:
+    """The first word and the word after every run of `runs`, and where each text's begin."""
+    counts = words.counts
+    many = np.maximum(counts - size + 1, 0)
+    if short:
+        many = np.where((counts > 0) & (counts < size), 1, many)
+    first = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
+    at = np.arange(first[-1]) + np.repeat(words.first[:-1] - first[:-1], many)
+    return at, np.minimum(at + size, np.repeat(words.first[1:], many)), first
+
+
+def spans_of(words: Words, starts: I64, stops: I64, first: I64) -> tuple[U64, I64]:
+    """The hash of each run of words: sum of hash * step^place, modulo 2^64 and moved to the run's begin, mixed."""
+    count = len(words.hashes)
+    powers = _powers(_STEP, count + 1)
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words.hashes * powers[:-1], dtype=np.uint64)])
+    back = _powers(pow(_STEP, -1, 1 << 64), count + 1)
+    return mixed((total[stops] - total[starts]) * back[starts]), first
+
+
+def mixed(numbers: U64) -> U64:
+    """Every bit of a number spread over all 64: a bijection (MurmurHash3's finalizer)."""
+    shifted = numbers >> np.uint64(33)
+    numbers = numbers ^ shifted
+    for multiplier in (_MULTIPLY, _MULTIPLY_2):
+        numbers *= multiplier
+        numbers ^= np.right_shift(numbers, np.uint64(33), out=shifted)
+    return numbers
+
+
+def _powers(base: int, count: int) -> U64:
+    found = np.full(count, base, np.uint64)
+    found[:1] = 1
+    return np.cumprod(found, dtype=np.uint64)
+
+
+def _hashes(raw: npt.NDArray[np.uint8], starts: I64, stops: I64, seed: int) -> U64:
+    """A hash of the bytes of each span: eight at a time, so that nearly all words take one step."""
+    windows = np.ndarray((len(raw) - 7,), "<u8", raw, strides=(1,))
+    sizes = stops - starts
+    salt = mixed(np.array([seed], np.uint64))[0]
+    hashes = np.empty(len(starts), np.uint64)
+    for low in range(0, len(starts), _BLOCK):
+        here, size = starts[low : low + _BLOCK], sizes[low : low + _BLOCK]
+        block = windows[here]
+        block &= _MASKS[np.minimum(size, 8)]
+        block += size.astype(np.uint64) * np.uint64(_STEP) + salt
+        hashes[low : low + _BLOCK] = mixed(block)
+    rows, done = np.flatnonzero(sizes > 8), 8
+    while len(rows):
+        block = windows[starts[rows] + done] & _MASKS[np.minimum(sizes[rows] - done, 8)]
+        hashes[rows] = mixed(hashes[rows] ^ block) * np.uint64(_STEP) + np.uint64(done)
+        done += 8
+        rows = rows[sizes[rows] > done]
+    return hashes

@@ -1,0 +1,28 @@
+-- name: header_units
+-- does: The places of values in mail headers that earlier parts left, with the number of their unit (an entry of an address list, or a line)
+--       in corpus order.
+-- reads: places (doc_no, cell, start, value_id, field, line_start, line_stop, unit, head, tail, before, next, place, entries), occurrences_left (doc_no, cell, start, value_id)
+-- gives: group_no, thing_id, doc_no, cell, start, field, line_start, line_stop, head, tail, before, next, place, entries
+-- takes: nothing
+SELECT
+    dense_rank() OVER (ORDER BY p.doc_no, p.cell, p.unit) - 1 AS group_no,
+    p.value_id AS thing_id,
+    p.doc_no,
+    p.cell,
+    p.start,
+    p.field,
+    p.line_start,
+    p.line_stop,
+    p.head,
+    p.tail,
+    p.before,
+    p.next,
+    p.place,
+    p.entries
+FROM places AS p
+WHERE EXISTS (
+    SELECT 1
+    FROM occurrences_left AS o
+    WHERE o.doc_no = p.doc_no AND o.cell = p.cell AND o.start = p.start AND o.value_id = p.value_id
+)
+ORDER BY group_no, p.start, thing_id

@@ -1,0 +1,69 @@
+-- name: near_dup_pairs
+-- does: Pairs of documents that agree in a band of their signatures, the earlier one second. Of those with one and the same signature (band
+--       -1) only the first meets others. In a band, each document meets the first of its bucket and the $near (at most 64) before it.
+-- reads: bands (doc_no, band, hash)
+-- gives: doc_no, earlier_doc_no
+-- takes: $near = 32
+WITH digits AS (
+    SELECT 0 AS digit
+    UNION ALL
+    SELECT 1 AS digit
+    UNION ALL
+    SELECT 2 AS digit
+    UNION ALL
+    SELECT 3 AS digit
+    UNION ALL
+    SELECT 4 AS digit
+    UNION ALL
+    SELECT 5 AS digit
+    UNION ALL
+    SELECT 6 AS digit
+    UNION ALL
+    SELECT 7 AS digit
+),
+steps AS (
+    SELECT 8 * a.digit + b.digit + 1 AS step
+    FROM digits AS a
+    CROSS JOIN digits AS b
+    WHERE 8 * a.digit + b.digit < $near
+),
+alike AS (
+    SELECT doc_no, min(doc_no) OVER (PARTITION BY hash) AS first_doc_no
+    FROM bands
+    WHERE band = -1
+),
+numbered AS (
+    SELECT
+        b.band,
+        b.hash,
+        b.doc_no,
+        row_number() OVER (PARTITION BY b.band, b.hash ORDER BY b.doc_no) AS place,
+        count(*) OVER (PARTITION BY b.band, b.hash) AS many
+    FROM bands AS b
+    JOIN alike AS a ON a.doc_no = b.doc_no
+    WHERE b.band >= 0 AND a.first_doc_no = b.doc_no
+),
+bucket AS (
+    SELECT band, hash, doc_no, place
+    FROM numbered
+    WHERE many > 1
+),
+met AS (
+    SELECT doc_no, first_doc_no AS earlier_doc_no
+    FROM alike
+    WHERE first_doc_no < doc_no
+    UNION
+    SELECT later.doc_no, earlier.doc_no AS earlier_doc_no
+    FROM bucket AS later
+    JOIN steps AS s ON s.step < later.place
+    JOIN bucket AS earlier
+        ON earlier.band = later.band AND earlier.hash = later.hash AND earlier.place = later.place - s.step
+    UNION
+    SELECT later.doc_no, earlier.doc_no AS earlier_doc_no
+    FROM bucket AS later
+    JOIN bucket AS earlier ON earlier.band = later.band AND earlier.hash = later.hash
+    WHERE earlier.place = 1 AND later.place > 1
+)
+SELECT doc_no, earlier_doc_no
+FROM met
+ORDER BY doc_no, earlier_doc_no

@@ -1,0 +1,9 @@
+-- name: value_users
+-- does: Which values stand in whose documents: distinct pairs of a value and a user.
+-- reads: occurrences, users
+-- gives: value_id, user_no
+-- takes: nothing
+SELECT DISTINCT o.value_id, u.user_no
+FROM occurrences AS o
+JOIN users AS u ON u.doc_no = o.doc_no
+ORDER BY o.value_id, u.user_no

@@ -1,0 +1,8 @@
+-- name: values_left
+-- does: The values that stand in what earlier parts left.
+-- reads: occurrences_left (value_id)
+-- gives: value_id
+-- takes: nothing
+SELECT DISTINCT value_id
+FROM occurrences_left
+ORDER BY value_id

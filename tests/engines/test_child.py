@@ -1,0 +1,125 @@
+"""Processes that may die: what a task does to its process costs that task and no other, and nothing is heard of it but a word."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sanitize.engines.child import Child, borrowed, spread
+from sanitize.engines.engine import Done
+from sanitize.engines.local import Local
+from sanitize.errors import ResourceError
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+
+
+def outcomes(work: object, tasks: list[object], **limits: object) -> dict[int, object]:
+    with borrowed() as one:
+        found = spread(one, work, tasks, **limits)  # type: ignore[arg-type]
+        return {place: outcome.result if isinstance(outcome, Done) else outcome.reason for place, outcome in found}
+
+
+def test_a_task_that_ends_its_process_costs_itself() -> None:
+    assert outcomes(operator.methodcaller("__call__", 3), [abs, os._exit, abs]) == {0: 3, 1: "crashed", 2: 3}
+
+
+def test_a_segmentation_fault_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    assert outcomes(operator.methodcaller("__call__", 0), [abs, ctypes.string_at, abs]) == {0: 0, 1: "crashed", 2: 0}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_task_that_hangs_is_ended() -> None:
+    assert outcomes(time.sleep, [0, 60, 0], seconds=lambda task: 1.0) == {0: None, 1: "timed_out", 2: None}
+
+
+@linux
+def test_a_task_that_takes_too_much_memory_is_refused_it() -> None:
+    assert outcomes(len, [b"x" * 1_000]) == {0: 1_000}
+    assert outcomes(bytearray, [10, 1 << 33, 10], memory=256 << 20) == {0: bytearray(10), 1: "memory", 2: bytearray(10)}
+    assert len(outcomes(bytearray, [300 << 20])[0]) == 300 << 20  # type: ignore[arg-type] - the limit was that task's
+
+
+def test_an_error_of_the_task_is_raised_without_where_it_came_from() -> None:
+    with pytest.raises(AttributeError) as caught:
+        outcomes(operator.attrgetter("real"), [1, "no number"])
+    assert caught.value.__cause__ is None
+    assert outcomes(operator.attrgetter("real"), [1]) == {0: 1}  # the next one is not harmed
+
+
+def test_a_child_is_used_again_and_follows_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = operator.methodcaller("__call__")
+    (first,) = outcomes(called, [os.getpid]).values()
+    monkeypatch.chdir(tmp_path)
+    assert outcomes(called, [os.getpid]) == {0: first}
+    assert outcomes(os.path.abspath, ["x"]) == {0: str(tmp_path / "x")}
+    assert first != os.getpid()
+    os.kill(int(str(first)), signal.SIGKILL)
+    time.sleep(0.05)
+    assert outcomes(abs, [-1]) == {0: 1}  # it died while nobody was looking
+
+
+def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
+    script = "import sanitize.engines.child as c\nprint('once')\nchild = c.Child()\nchild.send(abs, 0, -1)\nprint(child.receive().result)"
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.stdout, done.stderr) == ("once\n1\n", "")
+
+
+@linux
+def test_children_end_with_their_parent(tmp_path: Path) -> None:
+    script = (
+        "import os, time, sanitize.engines.child as c\nchild = c.Child()\nchild.send(time.sleep, 0, 600)\n"
+        "print(child._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    pid, until = int(done.stdout), time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_a_worker_that_dies_twice_is_named_with_what_it_did(tmp_path: Path) -> None:
+    engine = Local(workers=2, spill=tmp_path)
+    done: list[Done] = []
+    with pytest.raises(ResourceError, match=r"died twice at task 2 of 3 \(builtin_function_or_method\).*with fewer --workers"):
+        for one in engine.map_shards(operator.methodcaller("__call__", 3), [abs, os._exit, abs]):
+            done.append(one)  # noqa: PERF402 - what came before the error counts
+    assert sorted(one.place for one in done) == [0, 2]  # the others were done all the same
+    engine.close()
+    assert not engine._children
+
+
+def test_a_worker_that_dies_once_is_forgiven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task is done again, alone: the system may have ended the worker for what the others took."""
+    monkeypatch.chdir(tmp_path)
+    engine = Local(workers=2, spill=tmp_path)
+    found = {
+        one.place: one.result for one in engine.map_shards(os.system, ["true", "mkdir once 2>/dev/null && kill -9 $PPID; true", "true"])
+    }
+    engine.close()
+    assert found == {0: 0, 1: 0, 2: 0} and (tmp_path / "once").is_dir()
+
+
+def test_a_child_that_was_killed_can_be_killed_again() -> None:
+    child = Child()
+    child.kill()
+    child.send(abs, 0, -1)
+    assert child.receive().result == 1
+    child.kill()
+    child.kill()

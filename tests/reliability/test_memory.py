@@ -1,0 +1,160 @@
+"""Memory is bounded by the batch, the largest document and the distinct values, not by the corpus (law 7)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sanitize import apply
+from sanitize.rowgroups import batches, cut, text_bytes
+from sanitize.shards import writer
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in kilobytes here")
+REST = 420  # MB of a process that has all libraries loaded and a batch in hand: the stated constant
+
+
+def run(base: Path, *more: object) -> tuple[dict[str, Any], float]:
+    """The summary of `sanitize run in -o out`, and the largest resident size of any of its processes in MB."""
+    words = [sys.executable, "-m", "sanitize", "run", "in", "-o", "out", "--replace", "--json", "--seed", "1", *map(str, more)]
+    told = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(words, cwd=base, capture_output=True, text=True, env=told)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    return summary, summary["peak_rss_mb"]
+
+
+def corpus(path: Path, documents: int) -> None:
+    """Documents of about 3 KB, with the same 1,000 values however many there are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(path, pa.schema([("text", pa.string())])) as out:
+        for first in range(0, documents, 1_000):
+            rows = range(first, min(first + 1_000, documents))
+            texts = [f"Mail {no} to user{no % 1_000}@example.com. {'The quick brown fox. ' * 140}" for no in rows]
+            out.write_table(pa.table({"text": texts}))
+
+
+def test_ten_times_the_corpus_takes_no_more_memory(tmp_path: Path) -> None:
+    peaks = []
+    for documents in (2_000, 20_000):
+        corpus(tmp_path / str(documents) / "in" / "a.parquet", documents)
+        summary, peak = run(tmp_path / str(documents), "--workers", 1, "--rows-per-shard", 5_000)
+        assert summary["documents_out"] == documents
+        peaks.append(peak)
+    assert peaks[1] <= peaks[0] * 1.05 + 60 and max(peaks) < REST
+
+
+@pytest.mark.soak
+def test_a_hundred_times_the_corpus_takes_no_more_memory(tmp_path: Path) -> None:
+    peaks = []
+    for documents in (40_000, 400_000):
+        corpus(tmp_path / str(documents) / "in" / "a.parquet", documents)
+        peaks.append(run(tmp_path / str(documents), "--workers", 2)[1])
+    assert peaks[1] <= peaks[0] * 1.05 + 30
+
+
+@pytest.mark.soak
+def test_what_a_million_distinct_values_cost(tmp_path: Path) -> None:
+    """The values of a corpus are held once for each task and once for the checks: about 0.5 KB a value, as docs/input.md says."""
+    (tmp_path / "in").mkdir()
+    texts = [f"Write to first{no}.last{no}@host{no % 1_000}.example.com." for no in range(1_000_000)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in" / "a.parquet", row_group_size=10_000)
+    summary, peak = run(tmp_path, "--workers", 2)
+    assert summary["by_kind"]["EMAIL_ADDRESS"]["values"] == 1_000_000
+    assert peak < REST + 1_000_000 * 0.001
+
+
+BIG = 100_000_000
+
+
+def repeated(path: Path) -> None:
+    path.parent.mkdir()
+    pq.write_table(pa.table({"text": ["small", *["x" * BIG] * 6, "small too"]}), path, compression="zstd")
+    assert path.stat().st_size < 25_000
+
+
+def unpacking(path: Path) -> None:
+    path.write_bytes(
+        gzip.compress(
+            json.dumps({"text": "small"}).encode() + b"\n" + b'{"text": "' + b"x" * (2 * BIG) + b'"}\n' + b'{"text": "small too"}\n', 1
+        )
+    )
+
+
+def one_line(path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(b'{"text": "small"}\n{"text": "')
+        for _ in range(2):
+            file.write(b"x" * BIG)
+        file.write(b'"}\n{"text": "small too"}\n')
+
+
+@pytest.mark.parametrize(("name", "make", "large", "bound"), [
+    ("a.jsonl.gz", unpacking, 1, REST + 4 * 32), ("a.jsonl", one_line, 1, REST + 4 * 32),
+])  # fmt: skip
+def test_a_bomb_is_refused_before_memory_is_spent(tmp_path: Path, name: str, make: Any, large: int, bound: float) -> None:
+    (tmp_path / "in").mkdir()
+    make(tmp_path / "in" / name)
+    summary, peak = run(tmp_path, "--workers", 1, "--max-quarantine", "100%")
+    assert summary["quarantine"] == {"too_large": large} and summary["documents_out"] == 2
+    assert peak < bound, peak
+
+
+def test_a_parquet_bomb_is_refused_by_its_footer(tmp_path: Path) -> None:
+    """Three kilobytes that unpack to 600 MB; the others beside it are read."""
+    repeated(tmp_path / "in" / "a.parquet")
+    corpus(tmp_path / "in" / "b.parquet", 50)
+    summary, peak = run(tmp_path, "--workers", 1)
+    assert summary["quarantine"] == {"bomb": 1} and summary["documents_out"] == 50
+    assert peak < REST
+
+
+def test_batches_are_cut_by_what_they_unpack_to(tmp_path: Path) -> None:
+    """Neither a dictionary page, nor row groups that follow each other, make a batch larger than it may be."""
+    texts = ["x" * 900_000] * 50 + ["y"] * 50
+    for options in ({"row_group_size": 3}, {"row_group_size": 100}, {"row_group_size": 100, "use_dictionary": False}):
+        pq.write_table(pa.table({"text": texts, "tags": [["a", None], None] * 50}), tmp_path / "a.parquet", **options)  # type: ignore[arg-type]
+        meta = pq.read_metadata(tmp_path / "a.parquet")
+        made = list(batches(str(tmp_path / "a.parquet"), meta, range(meta.num_row_groups), rows=1_000, bytes=2_000_000))
+        assert all(int(sizes.sum()) <= 2_000_000 for _, sizes in made)
+        assert [text for batch, _ in made for text in batch.column("text").to_pylist()] == texts
+        assert [int(size) for _, sizes in made for size in sizes] == [900_001, 900_000] * 25 + [2, 1] * 25
+
+
+def test_a_reference_past_a_dictionary_is_an_error() -> None:
+    batch = pa.RecordBatch.from_arrays(
+        [pa.DictionaryArray.from_arrays(pa.array([0, 5], pa.int32()), pa.array(["a"]), safe=False)], ["text"]
+    )
+    with pytest.raises(pa.ArrowInvalid):
+        text_bytes(batch)
+
+
+def test_row_groups_of_the_output_are_bounded_and_do_not_hang_on_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "ROW_GROUP", 7)
+    monkeypatch.setattr(apply, "ROW_GROUP_BYTES", 50)
+    texts = pa.table({"text": pa.array(["x" * (number * 13 % 31) for number in range(60)] + ["y" * 80, ""], pa.large_string())})
+
+    def groups(sizes: Iterable[int]) -> list[int]:
+        with writer(tmp_path / "a.parquet", texts.schema) as out:
+            made, first = apply._Groups(out), 0
+            for size in sizes:
+                made.add(texts.slice(first, size))
+                first += size
+            made.flush()
+        meta = pq.read_metadata(tmp_path / "a.parquet")
+        assert pq.read_table(tmp_path / "a.parquet").cast(texts.schema).equals(texts)
+        return [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
+
+    lengths = np.array([len(text) for text in texts["text"].to_pylist()])
+    expected = [high - low for low, high in cut(lengths, 50, 7)]
+    assert groups([62]) == groups([1] * 62) == groups([30, 2, 30]) == expected and max(expected) <= 7 and 1 in expected
