@@ -30,8 +30,10 @@ from sanitize.engines.engine import Engine
 from sanitize.errors import OutputBroken
 from sanitize.keyed import Draws, Key
 from sanitize.kinds.kind import kinds
+from sanitize.looks import Ground
 from sanitize.matcher import Flagged
 from sanitize.plan import Plan
+from sanitize.publish import perform
 from sanitize.shards import Documents, Source
 from sanitize.verify import VerifyTask, opaque_of, verify_task
 
@@ -113,9 +115,10 @@ def drill(engine: Engine, plan: Plan, documents: Documents, folder: Path) -> dic
 
 def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Path) -> dict[str, Any]:
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), public=True)
-    edited = [kind for kind in sorted(plan.edited) if kind in _EXAMPLES]
+    # a part that makes a claim of its own (`ledger`) promises nothing about what is left
+    edited = [kind for kind in sorted(plan.checked) if kind in _EXAMPLES]
     result: dict[str, Any] = {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}, "by_form": {}}
-    result["not_drilled"] = sorted(kind for kind in plan.edited if kind not in _EXAMPLES)
+    result["not_drilled"] = sorted(kind for kind in plan.edited if kind not in edited)
     if edited:
         keeps = {kind: plan.editors[number].keep for kind, number in plan.edited.items()}
         texts, plants = _documents(key, edited, max(1, *keeps.values()), shapes)
@@ -124,13 +127,12 @@ def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Pat
         edits = _through(engine, plan, key, texts, folder)
         shutil.rmtree(folder)
         planted, gone, stayed = Counter[str](), Counter[str](), Counter[str]()
-        claimed = {kind for kind, number in plan.edited.items() if plan.editors[number].policy == "ledger"}
         for plant in plants:
             if plant.nth >= keeps[plant.kind]:
                 away = _is_gone(plant, edits.get(plant.doc_no, ()))
                 planted[plant.way.name] += 1
                 gone[plant.way.name] += away
-                if plant.way.promised and not away and plant.kind not in claimed:
+                if plant.way.promised and not away:
                     stayed[f"{plant.kind} ({plant.way.name})"] += 1
         if stayed:
             told = ", ".join(f"{times} {what}" for what, times in sorted(stayed.items()))
@@ -231,6 +233,19 @@ def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder:
     counted, flagged = folder / "value_counts.parquet", folder / "flagged.parquet"
     counts.value_counts(engine, [folder / "partial_counts.parquet"], counted)
     (folder / "counts").mkdir()
+    (folder / "looks").mkdir()
+    ground = Ground(
+        engine=engine,
+        map=lambda _, jobs: [perform(job) for job in jobs],
+        documents=documents,
+        leaves=(_TEXT,),
+        ranges=[(0, len(texts))],
+        occurrences=[folder / "occurrences.parquet"],
+        folder=folder / "looks",
+        spill=folder,
+        fingerprint="drill",
+        gone=(),
+    )
     needs = counts.for_editors(
         engine,
         tuple(plan.editors),
@@ -239,8 +254,9 @@ def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder:
         values=[folder / "values.parquet"],
         drops=[],
         folder=folder / "counts",
+        ground=ground,
     )
-    Flagged.write([folder / "values.parquet"], list(plan.edited), flagged)
+    Flagged.write([folder / "values.parquet"], plan.checked, flagged)
     swept: tuple[Path, ...] = ()
     for attempt in range(2):
         made = folder / f"made-{attempt}"

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sanitize import apply, counts, drill, queries, report, vault
+from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.forms import write_passes
 from sanitize.full import full
@@ -163,14 +164,14 @@ class Run:
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
         self._judge(seen, second=set(again))
-        found = {"mode": mode, "values_checked": checked, "swept": swept}
+        found = {"mode": mode, "values_checked": checked, "swept": swept, "kinds": sorted(self.plan.checked)}
         return found if mode == "fast" else {**found, **self._verify_fully()}
 
     def _verify_fully(self) -> dict[str, Any]:
         """Every byte of the shards in all forms; what the pages hold is looked at when they are written."""
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
-            self.passes, _ = write_passes(self.index.files("vault", "values"), list(self.plan.edited), work / "spill" / "passes")
+            self.passes, _ = write_passes(self.index.files("vault", "values"), self.plan.checked, work / "spill" / "passes")
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -186,7 +187,8 @@ class Run:
             for name, text in texts.items():
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
-            seen = full(self.index.engine, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
+            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
 

@@ -57,6 +57,11 @@ def test_every_promised_form_is_gone(tmp_path: Path, plan: str, changes: tuple[s
     assert not (tmp_path / "drill").exists()
 
 
+def test_a_plan_whose_part_promises_nothing_is_drilled_in_the_rest(tmp_path: Path) -> None:
+    result = drilled(tmp_path, "header_dedup")
+    assert result["not_drilled"] == ["EMAIL_ADDRESS"] and result["gone"] == result["planted"] > 0
+
+
 def test_every_kind_has_an_example_that_its_own_rules_take() -> None:
     """A kind without an example is not drilled; the shipped ones all are."""
     key = drill.Key(b"x" * 32, public=True)
