@@ -30,9 +30,10 @@ from sanitize.engines.engine import Engine
 from sanitize.errors import OutputBroken
 from sanitize.keyed import Draws, Key
 from sanitize.kinds.kind import kinds
+from sanitize.looks import Ground
 from sanitize.matcher import Flagged
-from sanitize.part import Editor
 from sanitize.plan import Plan
+from sanitize.publish import perform
 from sanitize.shards import Documents, Source
 from sanitize.verify import VerifyTask, opaque_of, verify_task
 
@@ -73,6 +74,7 @@ def _digits(kind: str, value: str) -> str | None:
 
 
 _Shape = tuple[bool, int, int]
+_USUAL: tuple[_Shape, ...] = ((False, 4, 64),)  # where there is nothing to be like
 _DONE: dict[tuple[str, tuple[_Shape, ...]], str] = {}
 WAYS = (
     Way("as written", True, lambda kind, value: value),
@@ -113,8 +115,7 @@ def drill(engine: Engine, plan: Plan, documents: Documents, folder: Path) -> dic
 
 def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Path) -> dict[str, Any]:
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), public=True)
-    # a part whose claim is its own promises nothing of what is left: its kinds are not drilled
-    editors = tuple(editor for editor in plan.editors if editor.policy != "ledger")
+    # a part that makes a claim of its own (`ledger`) promises nothing about what is left
     edited = [kind for kind in sorted(plan.checked) if kind in _EXAMPLES]
     result: dict[str, Any] = {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}, "by_form": {}}
     result["not_drilled"] = sorted(kind for kind in plan.edited if kind not in edited)
@@ -123,7 +124,7 @@ def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Pat
         texts, plants = _documents(key, edited, max(1, *keeps.values()), shapes)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        edits = _through(engine, plan, editors, key, texts, folder)
+        edits = _through(engine, plan, key, texts, folder)
         shutil.rmtree(folder)
         planted, gone, stayed = Counter[str](), Counter[str](), Counter[str]()
         for plant in plants:
@@ -149,22 +150,19 @@ def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Pat
 
 def _shapes(documents: Documents) -> tuple[_Shape, ...]:
     """What the first documents look like: header block or not, lines, and bytes of a line, both as powers of two; no text."""
-    if not documents.sources or not documents.count:
-        return ((False, 4, 64),)
-    source = documents.sources[0]
-    there = source.columns.get(documents.main.column)
+    there = documents.sources[0].columns.get(documents.main.column) if documents.count else None
     if there is None:
-        return ((False, 4, 64),)
-    with pq.ParquetFile(source.path) as file:
+        return _USUAL
+    with pq.ParquetFile(documents.sources[0].path) as file:
         batch = next(file.iter_batches(32, columns=[there], use_threads=False), None)
-    if batch is None or not batch.num_rows:
-        return ((False, 4, 64),)
+    if batch is None:
+        return _USUAL
     texts = pl.Series(flatten(plain(batch.column(0)), documents.main).texts.fill_null("").cast(pa.large_string()))
     lines = texts.str.count_matches("\n", literal=True) + 1
     width = texts.str.len_bytes() // lines
     headed = texts.str.contains(r"\A(?:From |[A-Za-z-]+:)")
     found = zip(headed, lines, width, strict=True)
-    return tuple((bool(head), _power(int(count), _LINES), _power(int(size), _WIDTH)) for head, count, size in found)
+    return tuple((bool(head), _power(int(count), _LINES), _power(int(size), _WIDTH)) for head, count, size in found) or _USUAL
 
 
 def _power(number: int, most: int) -> int:
@@ -223,9 +221,7 @@ def _words(number: int, width: int) -> str:
     return " ".join(words)
 
 
-def _through(
-    engine: Engine, plan: Plan, editors: tuple[Editor, ...], key: Key, texts: Sequence[str], folder: Path
-) -> dict[int, list[tuple[int, int, str]]]:
+def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder: Path) -> dict[int, list[tuple[int, int, str]]]:
     """The way of a corpus of one task: find, count, apply, verify, and once more where the check swept; the edits by document."""
     table = pa.table([[f"drill-{number:04d}" for number in range(len(texts))], list(texts)], schema=_SCHEMA)
     pq.write_table(table, folder / "in.parquet")
@@ -237,14 +233,28 @@ def _through(
     counted, flagged = folder / "value_counts.parquet", folder / "flagged.parquet"
     counts.value_counts(engine, [folder / "partial_counts.parquet"], counted)
     (folder / "counts").mkdir()
+    (folder / "looks").mkdir()
+    ground = Ground(
+        engine=engine,
+        map=lambda _, jobs: [perform(job) for job in jobs],
+        documents=documents,
+        leaves=(_TEXT,),
+        ranges=[(0, len(texts))],
+        occurrences=[folder / "occurrences.parquet"],
+        folder=folder / "looks",
+        spill=folder,
+        fingerprint="drill",
+        gone=(),
+    )
     needs = counts.for_editors(
         engine,
-        editors,
+        tuple(plan.editors),
         occurrences=[folder / "occurrences.parquet"],
         counted=counted,
         values=[folder / "values.parquet"],
         drops=[],
         folder=folder / "counts",
+        ground=ground,
     )
     Flagged.write([folder / "values.parquet"], plan.checked, flagged)
     swept: tuple[Path, ...] = ()
@@ -255,7 +265,7 @@ def _through(
             **about,
             policies={"doc_id": "keep", "text": "sanitize"},
             key=key,
-            editors=editors,
+            editors=tuple(plan.editors),
             counts=needs,
             by_position=False,
             occurrences=(folder / "occurrences.parquet", *swept),

@@ -98,7 +98,8 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         "leaks": summary["leaks"],
         "kinds": kinds,
         "verify": verify | {"off": verify["mode"] == "off"},
-        "drill": {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}} | dict(summary.get("drill") or {}),
+        "drill": {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}, "not_drilled": []}
+        | dict(summary.get("drill") or {}),
         "publishable": bool(summary.get("publishable", False)),
         "seeded": summary.get("key") == "seed",
         "plan_name": summary.get("plan_name") or "unnamed",

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from sanitize import apply, counts, crash, drill, queries, report, vault
 from sanitize.disk import disk_trouble
+from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.forms import write_passes
 from sanitize.full import full
@@ -208,7 +209,7 @@ class Run:
                 applied[no], seen[no] = made, result
         self._judge(seen, second=set(again))
         crash.at("run:judged")
-        found = {"mode": mode, "values_checked": checked, "swept": swept}
+        found = {"mode": mode, "values_checked": checked, "swept": swept, "kinds": sorted(self.plan.checked)}
         return found if mode == "fast" else {**found, **self._verify_fully()}
 
     def _verify_fully(self) -> dict[str, Any]:
@@ -231,7 +232,8 @@ class Run:
             for name, text in texts.items():
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
-            seen = full(self.index.engine, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
+            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
 

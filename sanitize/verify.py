@@ -285,8 +285,8 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     missing = [page for page in _PAGES if not (out / page).is_file()]
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
-    edited = sorted({kind for part in corpus.manifest["plan"]["edit"] for kind in part["kinds"]})
-    passes, distinct = write_passes(sorted((work / "vault" / "values").glob("*.parquet")), edited, spill / "passes")
+    going = corpus.manifest["summary"]["verify"]["kinds"]
+    passes, distinct = write_passes(sorted((work / "vault" / "values").glob("*.parquet")), going, spill / "passes")
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]

@@ -57,6 +57,11 @@ def test_every_promised_form_is_gone(tmp_path: Path, plan: str, changes: tuple[s
     assert not (tmp_path / "drill").exists()
 
 
+def test_a_plan_whose_part_promises_nothing_is_drilled_in_the_rest(tmp_path: Path) -> None:
+    result = drilled(tmp_path, "header_dedup")
+    assert result["not_drilled"] == ["EMAIL_ADDRESS"] and result["gone"] == result["planted"] > 0
+
+
 def test_every_kind_has_an_example_that_its_own_rules_take() -> None:
     """A kind without an example is not drilled; the shipped ones all are."""
     key = drill.Key(b"x" * 32, public=True)
@@ -79,6 +84,16 @@ def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
 def test_odd_documents_have_shapes_too(tmp_path: Path, texts: tuple[str | None, ...]) -> None:
     result = drilled(tmp_path, "redact", texts)
     assert result["gone"] == result["planted"] > 0
+
+
+def test_nested_texts_have_shapes_and_none_is_no_harm(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("content", pa.string())]))
+    for said, expected in (([None], drill._USUAL), ([[{"content": "From: x\n\nhello"}, {"content": "a"}]], ((True, 2, 4), (False, 1, 1)))):
+        table = pa.table({"turns": pa.array(said, kind)})
+        pq.write_table(table, tmp_path / "in.parquet")
+        source = Source(path=str(tmp_path / "in.parquet"), rows=1, first_doc_no=0, columns={"turns": "turns"})
+        made = Documents(sources=(source,), schema=table.schema, main=Leaf("turns", ("[]", "content")))
+        assert drill._shapes(made) == expected
 
 
 def test_nothing_of_the_documents_is_in_the_drill(tmp_path: Path) -> None:
