@@ -310,7 +310,7 @@ def _fetched(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRel
         try:
             while not wait([computing], 0.1).done:  # looked up from now and then: a signal may reach another thread first
                 pass
-        except (KeyboardInterrupt, SystemExit):
+        except BaseException:  # ctrl-C, a signal, or a time limit
             while not computing.done():  # what has not begun yet does not hear it
                 connection.interrupt()
                 wait([computing], 0.05)

@@ -451,9 +451,13 @@ def test_only_the_first_rows_are_fetched_where_only_they_are_shown(shown: duckdb
 
 
 def test_a_query_is_stopped_by_ctrl_c(shown: duckdb.DuckDBPyConnection) -> None:
+    held = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a script it is ignored
     stop = threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT))
     stop.start()
-    with pytest.raises(KeyboardInterrupt):
-        q.ask(shown, "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b", most=1)
-    stop.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            q.ask(shown, "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b", most=1)
+        stop.join()
+    finally:
+        signal.signal(signal.SIGINT, held)
     assert q.ask(shown, "SELECT 42 AS n").to_pylist() == [{"n": 42}]
