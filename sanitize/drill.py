@@ -221,6 +221,22 @@ def _words(number: int, width: int) -> str:
     return " ".join(words)
 
 
+def _ground(engine: Engine, documents: Documents, folder: Path) -> Ground:
+    """The drill's documents for editors that look at texts first."""
+    return Ground(
+        engine=engine,
+        map=lambda _, jobs: [perform(job) for job in jobs],
+        documents=documents,
+        leaves=(_TEXT,),
+        ranges=[(0, documents.count)],
+        occurrences=[folder / "occurrences.parquet"],
+        folder=folder / "looks",
+        spill=folder,
+        fingerprint="drill",
+        gone=(),
+    )
+
+
 def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder: Path) -> dict[int, list[tuple[int, int, str]]]:
     """The way of a corpus of one task: find, count, apply, verify, and once more where the check swept; the edits by document."""
     table = pa.table([[f"drill-{number:04d}" for number in range(len(texts))], list(texts)], schema=_SCHEMA)

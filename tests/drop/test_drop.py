@@ -283,8 +283,8 @@ def test_looks_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_quarantined_documents_are_not_looked_at(tmp_path: Path) -> None:
     """A record too large to read is set aside, not dropped: its twin does not go for its sake."""
-    big = "ann@example.com " + "word " * 400
-    summary = ran(tmp_path, [big, "small", big, "small"], 'use = "exact_dup"', max_doc_bytes=1000, max_quarantine=1.0)
+    big = "ann@example.com " + "word " * 4_000_000
+    summary = ran(tmp_path, [big, "small", big, "small"], 'use = "exact_dup"', max_doc_bytes=16 << 20, max_quarantine=1.0)
     assert (summary["quarantined"], summary["documents_dropped"]) == (2, 1) and dropped(tmp_path) == [(3, "exact_dup", 1)]
 
 
