@@ -152,11 +152,15 @@ class Indexing:
         if kind is not None and self._fresh and not (self.work / "index.json").exists():
             shutil.rmtree(self.work, ignore_errors=True)
 
+    def _end(self) -> None:
+        """Nothing half done stays: asked only of the one who holds WORK, once nobody works there any more."""
+        self.engine.close()
+        vault.tidy(self.work)
+
     def _begin(self) -> None:
         workers = self.settings.workers or os.cpu_count() or 1
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
         self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
-        self._stack.callback(vault.tidy, self.work)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
         with self.stages.measure("read"):
@@ -166,6 +170,7 @@ class Indexing:
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
         self._stack.push(self._leave)
+        self._stack.callback(self._end)
         crash.at("work:made")
         vault.tidy(self.work)
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
