@@ -38,7 +38,7 @@ from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
-from sanitize.publish import Job, mend, perform
+from sanitize.publish import Job, hashed, mend, perform
 from sanitize.read import Survey
 from sanitize.reading import Reading, surveyed
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
@@ -496,11 +496,6 @@ def _state(path: str) -> tuple[int, int] | None:
 
 def _packed(path: str) -> bool:
     return path.endswith((".parquet", ".gz", ".zst"))
-
-
-def hashed(*things: object) -> str:
-    """Thirty-two hexadecimal digits of some plain things."""
-    return hashlib.blake2b(json.dumps(things, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

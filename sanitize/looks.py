@@ -6,8 +6,6 @@ twice. Droppers run here, one after the other; their rows make the table `drops`
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from sanitize import queries, tables
 from sanitize.cells import Leaf
 from sanitize.engines.engine import Engine
 from sanitize.part import Dropper, Part, Sight
-from sanitize.publish import Job
+from sanitize.publish import Job, hashed
 from sanitize.shards import Documents, cells_of, sha256, table_writer
 
 I64 = npt.NDArray[np.int64]
@@ -133,7 +131,7 @@ class Ground:
         main = self.documents.main
         leaves = tuple(leaf for leaf in self.leaves if part.cells == "all" or leaf == main)
         depends = [part.model_dump(mode="json"), name, *(sha256(path) for path in (*self.gone, *((of,) if of is not None else ())))]
-        fingerprint = hashlib.blake2b(json.dumps([self.fingerprint, depends]).encode(), digest_size=16).hexdigest()
+        fingerprint = hashed(self.fingerprint, depends)
         jobs, files = [], []
         for no, (first, last) in enumerate(self.ranges):
             task = LookTask(

@@ -73,7 +73,7 @@ class Plan(BaseModel):
     def hash(self, *more: object) -> str:
         """Sixteen hexadecimal digits of everything that decides what comes out; `more` adds what lies outside the plan."""
         resolved = {key: value for key, value in self.resolved().items() if key not in ("name", "about")}
-        text = json.dumps([resolved, [type(part).VERSION for part in self.editors], *more], sort_keys=True, default=str)
+        text = json.dumps([resolved, [type(part).VERSION for part in (*self.droppers, *self.editors)], *more], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @property

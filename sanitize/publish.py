@@ -7,6 +7,7 @@ whose record does not fit any more, is done again. A corpus: built beside OUT, v
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import shutil
@@ -78,6 +79,11 @@ def perform(job: Job) -> dict[str, Any]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return result
+
+
+def hashed(*things: object) -> str:
+    """Thirty-two hexadecimal digits of some plain things."""
+    return hashlib.blake2b(json.dumps(things, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
 def recorded(record: Path, fingerprint: str) -> dict[str, Any] | None:

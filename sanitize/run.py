@@ -104,7 +104,7 @@ class Run:
             occurrences=self.index.files("tables", "occurrences"),
             folder=folder,
             spill=self.index.work / "spill",
-            fingerprint=self.index.fingerprint,
+            fingerprint=self.index.record_of("plan", self.hash),
             gone=(aside, *drops),
         )
 
