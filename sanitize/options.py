@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from sanitize.corpus import Columns
     from sanitize.indexing import Settings
 
 Inputs = Annotated[
@@ -55,25 +56,28 @@ MaxDocBytes = Annotated[int, typer.Option(min=1, max=1 << 29, help="larger docum
 Strict = Annotated[bool, typer.Option("--strict", help="set nothing aside: stop at the first bad record")]
 
 
-def columns_of(text: list[str] | None, user: str | None, identity: str | None, policies: Mapping[str, list[str] | None]) -> Any:
+def columns_of(said: Mapping[str, Any]) -> Columns:
+    """The roles and policies of columns, from the options of a verb that has them all."""
     from sanitize.corpus import Columns
     from sanitize.errors import UsageError
     from sanitize.read import Roles
 
-    said: dict[str, str] = {}
-    for policy, names in policies.items():
-        for name in names or ():
-            if said.get(name, policy) != policy:
-                raise UsageError(f"--{policy} {name}: the same column stands under --{said[name]}; it can have one policy")
-            said[name] = policy
-    return Columns(roles=Roles(text=tuple(text or ("text",)), user=user, id=identity), policies=said)
+    policies: dict[str, str] = {}
+    for policy in ("sanitize", "keep", "pseudonymize", "drop"):
+        for name in said[policy] or ():
+            if policies.get(name, policy) != policy:
+                raise UsageError(f"--{policy} {name}: the same column stands under --{policies[name]}; it can have one policy")
+            policies[name] = policy
+    roles = Roles(text=tuple(said["text_column"] or ("text",)), user=said["user_column"], id=said["id_column"])
+    return Columns(roles=roles, policies=policies)
 
 
-def settings_of(said: Mapping[str, Any], columns: Any, **more: Any) -> Settings:
+def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
+    """The settings, from the options of a verb that has them all."""
     from sanitize.indexing import Settings
 
     return Settings(
-        columns=columns,
+        columns=columns_of(said),
         seed=said["seed"],
         key_file=said["key"],
         workers=said["workers"],

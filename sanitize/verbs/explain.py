@@ -40,10 +40,7 @@ def command(
     from sanitize.indexing import Settings
     from sanitize.plan import load_plan
 
-    columns = columns_of(
-        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
-    )
-    show(go(inputs, load_plan(plan, set_ or ()), Settings(columns=columns)), as_json, explained)
+    show(go(inputs, load_plan(plan, set_ or ()), Settings(columns=columns_of(locals()))), as_json, explained)
 
 
 def explained(told: Mapping[str, Any]) -> str:

@@ -26,7 +26,6 @@ from sanitize.options import (
     TextColumn,
     UserColumn,
     Workers,
-    columns_of,
     settings_of,
 )
 from sanitize.shown import show, table
@@ -56,10 +55,7 @@ def command(
     """Build the index only; a later run with any plan and the same --work uses it."""
     from sanitize.run import find as go
 
-    columns = columns_of(
-        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
-    )
-    show(go(inputs, work, settings_of(locals(), columns, replace=replace)), as_json, _found)
+    show(go(inputs, work, settings_of(locals(), replace=replace)), as_json, _found)
 
 
 def _found(found: Mapping[str, Any]) -> str:

@@ -28,7 +28,6 @@ from sanitize.options import (
     TextColumn,
     UserColumn,
     Workers,
-    columns_of,
     one_of,
     settings_of,
 )
@@ -68,10 +67,7 @@ def command(
     from sanitize.run import run as go
 
     chosen = load_plan(plan, set_ or ())
-    columns = columns_of(
-        text_column, user_column, id_column, {"sanitize": sanitize, "keep": keep, "pseudonymize": pseudonymize, "drop": drop}
-    )
-    settings = settings_of(locals(), columns, verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace)
+    settings = settings_of(locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace)
     if dry_run:
         from sanitize.explain import explain as describe
         from sanitize.verbs.explain import explained
