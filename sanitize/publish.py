@@ -81,6 +81,12 @@ def perform(job: Job) -> dict[str, Any]:
     return result
 
 
+def hash_of(job: Job, name: str) -> str:
+    """The sha256 of one of the outputs of a job that is done, as its record says."""
+    assert not isinstance(job.outputs, Path)
+    return str(json.loads(job.record.read_text("utf-8"))["files"][str(job.outputs[name])])
+
+
 def hashed(*things: object) -> str:
     """Thirty-two hexadecimal digits of some plain things."""
     return hashlib.blake2b(json.dumps(things, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()

@@ -31,7 +31,7 @@ from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, perform, publish, shard_name
+from sanitize.publish import Job, hash_of, perform, publish, shard_name
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
 from sanitize.verify import VERSION as VERIFY
@@ -63,7 +63,7 @@ class Run:
         crash.at("run:described")
         drops = self._drop()
         counted = self._count(drops)
-        applied = self.index.map("apply", [self._apply_job(counted, no) for no in range(len(self.index.ranges))])
+        applied = self._applied([self._apply_job(counted, no) for no in range(len(self.index.ranges))])
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
             drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
@@ -203,7 +203,7 @@ class Run:
         swept = sum(seen[no]["swept"] for no in again)
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
-            redone = self.index.map("apply", [self._apply_job(counted, no, self.folder / "sweep" / f"{no:05d}.parquet") for no in again])
+            redone = self._applied([self._apply_job(counted, no, self.folder / "sweep" / f"{no:05d}.parquet") for no in again])
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
@@ -236,6 +236,11 @@ class Run:
             seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
+
+    def _applied(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+        """What became of some shards, each with the `sha256` that its record has."""
+        results = self.index.map("apply", jobs)
+        return [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
 
     def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path) -> Job:
         low, high = self.index.ranges[no]

@@ -107,14 +107,14 @@ class Rmft(Editor):
             accepted = candidates
             ordered = np.sort(pair[candidates])
             if (ordered[1:] == ordered[:-1]).any():
-                _, first = np.unique(pair[candidates], return_index=True)
+                ordered, first = np.unique(pair[candidates], return_index=True)
                 accepted = candidates[np.sort(first)]
             if len(accepted) == len(pending) and not texts:
                 return text
             texts.append(text.take(pa.array(accepted)))
             rows.append(pending[accepted])
             if len(accepted):
-                taken.append(np.sort(pair[accepted]))
+                taken.append(ordered)
             pending = np.delete(pending, accepted)
             if not len(pending):
                 break
