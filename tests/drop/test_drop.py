@@ -306,3 +306,11 @@ def test_looks_of_one_plan_do_not_answer_for_another(tmp_path: Path) -> None:
 def test_a_part_that_cannot_look_says_so() -> None:
     with pytest.raises(NotImplementedError, match="Dropper lacks gather"):
         looks.Dropper(use="x").gather(None)  # type: ignore[arg-type]
+
+
+def test_another_version_of_a_dropper_is_another_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables lie under the plan's hash, so what another version made is not used again."""
+    mine = plan(tmp_path, 'use = "exact_dup"')
+    before, alone = mine.hash(), plan(tmp_path).hash()
+    monkeypatch.setattr(ExactDup, "VERSION", ExactDup.VERSION + 1)
+    assert mine.hash() != before and plan(tmp_path).hash() == alone
