@@ -1,0 +1,121 @@
+"""What the papers' scripts share: their options, the split of a corpus by document, and the table of criteria beside the paper's numbers.
+
+A script computes every value in the run that prints it, with the shipped `sanitize`, `train` and `eval`; a criterion that could not be
+computed is an error, never a gap. The exit code is 1 where a headline criterion is not reproduced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import math
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+RESULTS = Path(__file__).parent / "results" / "papers"
+SIZES = ("ci", "cpu", "gpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Criterion:
+    """One number of a paper, what this run measured, and the threshold that says whether it was reproduced."""
+
+    value: float
+    paper: float | str  # what the paper prints; words where it prints no number
+    threshold: float
+    above: bool = True  # reproduced at the threshold or above it; else at or below it
+    headline: bool = True
+    note: str = ""  # scaled down how; why it did not reproduce
+
+    @property
+    def reproduced(self) -> bool:
+        """True where the value lies on the right side of the threshold."""
+        return self.value >= self.threshold if self.above else self.value <= self.threshold
+
+
+def options(about: str | None, **more: Any) -> argparse.ArgumentParser:
+    """The parser of a paper's script: size, seeds, data, work folder, JSON."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0], **more)
+    parser.add_argument("--size", choices=SIZES, default="ci", help="ci: about a minute on two cores; cpu: ten minutes; gpu: one GPU")
+    parser.add_argument("--seeds", type=int, help="how many seeds are trained (default: by size)")
+    parser.add_argument("--data", type=Path, help="your own corpus in place of the generated one")
+    parser.add_argument("--dir", type=Path, help="where shards and checkpoints are kept (default: a folder that is removed at the end)")
+    parser.add_argument("--json", action="store_true", help="one object on stdout")
+    parser.add_argument("--results", type=Path, default=None, help=f"write the JSON into this folder, too (the kept ones: {RESULTS.name}/)")
+    return parser
+
+
+def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, pa.Table]:
+    """A corpus in parts, each document's part drawn from its `doc_id` alone: the same document falls into the same part in any order."""
+    assert math.isclose(sum(shares.values()), 1.0), "shares add up to 1"
+    draws = np.array(
+        [
+            int.from_bytes(hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest(), "little") / 2**64
+            for doc_id in table.column("doc_id").to_pylist()  # some thousand documents, once a script
+        ]
+    )
+    part = np.searchsorted(np.cumsum(list(shares.values()))[:-1], draws, side="right")
+    return {name: table.filter(pa.array(part == number)) for number, name in enumerate(shares)}
+
+
+def finish(
+    name: str,
+    asked: argparse.Namespace,
+    criteria: Mapping[str, Criterion],
+    *,
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    scaled: str,
+    seconds: float,
+) -> int:
+    """Print the criteria beside the paper's numbers (or one JSON object), keep them where asked, and return the exit code.
+
+    `tables` are further rows that the script measured; `scaled` says in a sentence what is smaller than in the paper.
+    """
+    unknown = [key for key, criterion in criteria.items() if not math.isfinite(criterion.value)]
+    assert not unknown, f"no value for {unknown}: a criterion is measured or the run has failed"
+    report = {
+        "paper": name,
+        "size": asked.size,
+        "criteria": {
+            key: {
+                "value": round(float(criterion.value), 6),
+                "paper": criterion.paper,
+                "threshold": criterion.threshold,
+                "above": criterion.above,
+                "headline": criterion.headline,
+                "reproduced": bool(criterion.reproduced),
+                "note": criterion.note,
+            }
+            for key, criterion in criteria.items()
+        },
+        "tables": {key: list(rows) for key, rows in (tables or {}).items()},
+        "scaled": scaled,
+        "seconds": round(seconds, 1),
+        "machine": {"processor": platform.machine(), "system": platform.system(), "python": platform.python_version()},
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+    }
+    if asked.results is not None:
+        asked.results.mkdir(parents=True, exist_ok=True)
+        (asked.results / f"{name}_{asked.size}.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+    if asked.json:
+        print(json.dumps(report))
+    else:
+        print(f"{'criterion':<28}{'here':>10}  {'threshold':>10}  {'paper':>10}  reproduced")
+        for key, criterion in criteria.items():
+            side = ">=" if criterion.above else "<="
+            told = ("yes" if criterion.reproduced else "no") + ("" if criterion.headline else " (reported only)")
+            print(f"{key:<28}{criterion.value:>10.3f}  {side + f' {criterion.threshold:g}':>10}  {criterion.paper!s:>10}  {told}")
+        print(f"\n{scaled} {seconds:.0f} s.")
+    failed = [key for key, criterion in criteria.items() if criterion.headline and not criterion.reproduced]
+    if failed:
+        print(f"{name}: not reproduced: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
