@@ -79,10 +79,11 @@ def figures(summary: Summary, tables: ReportTables) -> list[Figure]:
     return [*bars, *curves_of(kinds, tables)]
 
 
-def card(summary: Summary) -> str:
+def card(summary: Summary, tables: ReportTables | None = None) -> str:
     """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where the shards are."""
-    kinds = _kinds(summary, ReportTables())
-    return _render("card.md.j2", **_facts(summary, kinds), size=_Fixed(_size_category(int(summary["documents_out"]))))
+    tables = tables or ReportTables()
+    facts = _facts(summary, _kinds(summary, tables))
+    return _render("card.md.j2", **facts, ledger=tables.ledger, size=_Fixed(_size_category(int(summary["documents_out"]))))
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- facts
@@ -99,7 +100,7 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         "documents_out": summary["documents_out"],
         "documents_dropped": summary["documents_dropped"],
         "dropped": [dict(one) for one in summary.get("dropped", ())],
-        "parts": [dict(one) for one in summary.get("parts", ())],
+        "parts": [dict(one) | {"by_field": _by_field(one)} for one in summary.get("parts", ())],
         "quarantined": summary["quarantined"],
         "occurrences": summary["occurrences"],
         "kept_originals": summary["kept_originals"],
@@ -148,6 +149,11 @@ def _kinds(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
             row["fates"] = {"kept" if editor else "left": became[name].pop("original", 0), **became[name]}
         rows.append(row)
     return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
+
+
+def _by_field(part: Mapping[str, Any]) -> list[tuple[str, Mapping[str, int]]]:
+    """Header fields with their counts, most occurrences first."""
+    return sorted(dict(part.get("by_field") or {}).items(), key=lambda item: (-item[1]["occurrences"], item[0]))
 
 
 def _action(editor: Mapping[str, Any] | None) -> str:
@@ -228,6 +234,7 @@ def _places(kinds: Sequence[Mapping[str, Any]], tables: ReportTables) -> dict[st
         "columns": columns,
         "rows": [(place, [row.get(column) for column in columns]) for place, row in rows],
         "svg": _drawn(bars) if bars else None,
+        "parts": [part for number, part in enumerate(bars.parts) if any(row[1][number] for row in bars.rows)] if bars else [],
     }
 
 

@@ -46,7 +46,7 @@ def told(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def pages(manifest: Mapping[str, Any], shown: ReportTables) -> dict[str, str]:
     """The pages that are published beside the shards, by file name."""
     facts = told(manifest)
-    return {"report.html": page_of(facts, shown), "README.md": card(facts)}
+    return {"report.html": page_of(facts, shown), "README.md": card(facts, shown)}
 
 
 def tables_of(engine: Engine, work: Path, run: Path, samples: Sequence[Sample], spill: Path, *, swept: bool) -> ReportTables:
