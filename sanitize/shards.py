@@ -267,12 +267,12 @@ class Corpus:
 
     def __repr__(self) -> str:
         shards = self.manifest["shards"]
-        return f"Corpus({visible(str(self.path))}: {sum(one['rows'] for one in shards):,} documents in {len(shards):,} shards)"
+        return f"Corpus({visible(str(self.path))}: {sum(one['rows'] for one in shards):,} documents in {_shards(shards)})"
 
     def _repr_html_(self) -> str:
         said, shards = self.manifest, self.manifest["shards"]
         facts = [
-            ("documents", f"{sum(one['rows'] for one in shards):,} in {len(shards):,} shards"),
+            ("documents", f"{sum(one['rows'] for one in shards):,} in {_shards(shards)}"),
             ("plan", f"{said.get('summary', {}).get('plan_name', '')} {said.get('plan_hash', '')}"),
             ("publish", "publishable by its plan" if said.get("publishable") else "keep private"),
             ("columns", ", ".join(f"{one['name']}: {one['policy']}" for one in said.get("columns", ()))),
@@ -313,6 +313,10 @@ class Corpus:
     def table(self, columns: list[str] | None = None) -> pa.Table:
         """All shards as one table, in corpus order."""
         return pa.concat_tables([shard.read(columns) for shard in self.shards])
+
+
+def _shards(shards: Sequence[object]) -> str:
+    return f"{len(shards):,} {'shard' if len(shards) == 1 else 'shards'}"
 
 
 def text_bytes(table: pa.Table) -> int:

@@ -96,7 +96,7 @@ def test_what_a_run_shows(results: dict[str, Any]) -> None:
     assert "was done before" in repr(results["again"]) and "was done before" not in repr(results["run"])
     assert "EMAIL_ADDRESS  27" in re.sub(" +", "  ", repr(results["find"]))
     assert repr(results["kind"]) == "Kind(URL: a web or FTP address)"
-    assert re.fullmatch(r"Corpus\(.*out: 9 documents in 1 shards\)", repr(results["corpus"]))
+    assert re.fullmatch(r"Corpus\(.*out: 9 documents in 1 shard\)", repr(results["corpus"]))
     plan = repr(results["plan"])
     assert (
         plan == str(results["plan"]) and plan.startswith("Plan(rmft: find EMAIL_ADDRESS, ") and "drop exact_dup; edit rmft, redact" in plan
