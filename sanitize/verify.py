@@ -13,7 +13,7 @@ import dataclasses
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from sanitize import tables
 from sanitize.cells import Leaf, flatten, leaves
-from sanitize.engines.engine import Engine
+from sanitize.engines.engine import Done, Engine
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
 from sanitize.forms import write_passes
@@ -37,6 +37,7 @@ from sanitize.matcher import FORMS, Flagged
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, inside_kept, owned
+from sanitize.progress import Progress, Step, silent
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
@@ -179,7 +180,31 @@ def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:
     return found
 
 
-def check(out: Path | str, work: Path | str | None = None, *, mode: str = "full", workers: int | None = None) -> dict[str, Any]:
+class _Telling(Local):
+    """The local engine, which tells how far it is."""
+
+    def __init__(self, progress: Progress, *, workers: int, spill: Path) -> None:
+        super().__init__(workers=workers, spill=spill)
+        self._progress = progress
+
+    def map_shards(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Done]:
+        peak = 0.0
+        if tasks:
+            self._progress(Step(stage="verify", total=len(tasks)))
+        for number, done in enumerate(super().map_shards(work, tasks)):
+            peak = max(peak, done.peak_rss_mb)
+            self._progress(Step(stage="verify", done=number + 1, total=len(tasks), peak_rss_mb=peak))
+            yield done
+
+
+def check(
+    out: Path | str,
+    work: Path | str | None = None,
+    *,
+    mode: str = "full",
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
     """Look at a published OUT again: every shard is what the manifest says, and holds nothing that had to go.
 
     `fast` looks at every string of every column, and at the pages, in the forms of the run's own check; `full` at every byte of every
@@ -205,7 +230,7 @@ def check(out: Path | str, work: Path | str | None = None, *, mode: str = "full"
         with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:
             tasks = list(_tasks_of(corpus, work, folder, described, Path(spill)))
             small = sum(task.shard.stat().st_size for task in tasks) < _SMALL
-            engine = Local(workers=workers or (1 if small else os.cpu_count() or 1), spill=Path(spill))
+            engine = _Telling(progress, workers=workers or (1 if small else os.cpu_count() or 1), spill=Path(spill))
             try:
                 look = _fully if mode == "full" else _quickly
                 found = look(engine, corpus, tasks, work, Path(spill))

@@ -181,6 +181,14 @@ def test_quiet(corpus: Path, tmp_path: Path, verb: str) -> None:
     assert seen == "" and json.loads(said)["documents_in"] == 120
 
 
+def test_verify_tells_and_is_quiet(corpus: Path, tmp_path: Path) -> None:
+    run(corpus / "in.parquet", tmp_path / "out", settings=Settings(seed=1, workers=1, rows_per_shard=30))
+    seen, said = on_a_terminal("verify", "out", "--workers", "1", folder=tmp_path)
+    assert "verify   " in seen and "/7 tasks" in seen and seen.endswith("\r\x1b[K") and "0 of" in said  # four shards, three pages
+    assert on_a_terminal("verify", "out", "--workers", "1", "--quiet", folder=tmp_path) == ("", "")
+    assert on_a_terminal("replay", "out", str(corpus / "in.parquet"), "-o", "again", "--quiet", folder=tmp_path) == ("", "")
+
+
 def test_json_leaves_stdout_to_one_object(corpus: Path, tmp_path: Path) -> None:
     seen, said = on_a_terminal("run", str(corpus / "in.parquet"), "-o", "out", "--seed", "1", "--workers", "1", "--json", folder=tmp_path)
     assert "apply" in seen and said.count("\n") == 1 and json.loads(said)["changed"] is True

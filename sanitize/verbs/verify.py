@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, Workers, one_of
+from sanitize.options import AsJson, Quiet, Workers, one_of
 from sanitize.shown import show
 
 
@@ -19,12 +19,15 @@ def command(
     ] = None,
     verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (as in a run)")] = "full",
     workers: Workers = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Look at a published folder again: integrity (exit 3), and values that had to go (exit 4)."""
+    from sanitize.progress import shower
     from sanitize.verify import check
 
-    show(check(out, work, mode=one_of("--verify", verify, ("fast", "full")), workers=workers), as_json, _verified)
+    found = check(out, work, mode=one_of("--verify", verify, ("fast", "full")), workers=workers, progress=shower(quiet))
+    show(found, as_json, _verified, quiet)
 
 
 def _verified(result: Mapping[str, Any]) -> str:
