@@ -422,3 +422,30 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     found.next[mine] = np.where(last, entry_tail[entry], entry_head[np.minimum(entry + 1, len(entry_head) - 1)])
     found.place[mine], found.entries[mine] = entry - first[line], first[line + 1] - first[line]
     return found
+
+
+# --------------------------------------------------------------------------------------------------------------------- display names
+
+_BEFORE = r"\A[\s\"'<*]*([^<>\"]*?)[\s\"'<]*\z"
+_COMMENT = r"\(([^()]*)\)"
+_NAME_LIKE = r"\A[\p{L}\p{M}][\p{L}\p{M}.'’, -]*\z"
+_LONGEST_NAME = 80
+
+
+def display_names(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) -> pl.Series:
+    """The name that stands beside each address in its entry of a list, as it is written: before it, or behind it in a comment; null where
+    there is none, or what stands there is no name. Spans ascend and do not overlap."""
+    nothing = pl.Series([None] * len(starts), dtype=pl.String)
+    entries = recipients(buffers, lines, starts, stops)
+    listed = np.flatnonzero(lines.lists & (entries.entries > 0))
+    # of several addresses in one entry the last is the mailbox, and what stands before it may be an address
+    listed = listed[np.append(np.diff(entries.head[listed]) != 0, True)] if len(listed) else listed
+    if not len(listed):
+        return nothing
+    before = pl.Series(cut(buffers, entries.head[listed], starts[listed])).str.extract(_BEFORE)
+    ending = np.where(entries.entries == 1, lines.stop, np.maximum(entries.tail, stops))  # an entry that has its field to itself
+    after = pl.Series(cut(buffers, stops[listed], ending[listed])).str.extract(_COMMENT)
+    name = pl.select(pl.when(before.str.len_bytes() > 0).then(before).otherwise(after)).to_series()
+    name = name.str.replace_all(r"[ \t\r\n]+", " ").str.strip_chars()
+    name = pl.select(pl.when(name.str.contains(_NAME_LIKE) & (name.str.len_bytes() <= _LONGEST_NAME)).then(name)).to_series()
+    return nothing.scatter(listed, name)
