@@ -21,6 +21,7 @@ from sanitize.spans import Buffers, arrow, cut, matches
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
+HEADER = "header"  # the field of a header line that is none
 ID_FIELDS = frozenset(
     {
         "message-id",
@@ -117,7 +118,8 @@ def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
     written = cut(blocks, lines, stops).dictionary_encode()
     fields = pl.Series(written.dictionary).str.to_lowercase()
-    fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-~]+\z")).then(fields).otherwise(pl.lit("header"))).to_series()
+    # a name with an @ is an address that was taken for one, and a section's name stands in reports
+    fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-?A-~]+\z")).then(fields).otherwise(pl.lit(HEADER))).to_series()
     named = fields.to_arrow().dictionary_encode()
     index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][back]
     return Sections(index, [BODY, *named.dictionary.to_pylist()])
@@ -164,7 +166,6 @@ _QUOTED_LISTS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
 _QUOTED_FIELD = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED}))\*?[ \t]*:"
 _QUOTED_FOLD = r"\A(?: ?>)*[ \t]+[^ \t\r\n>]"
 _MARKS = r"\A((?: ?>)*)"
-HEADER = "header"  # the field of a header line that is none
 
 
 def _among(letters: bytes) -> npt.NDArray[np.bool_]:
@@ -258,7 +259,7 @@ def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, pla
     colon = colons[np.searchsorted(colons, start)]
     ends = np.append(feeds, len(data))[np.searchsorted(feeds, start)]
     encoded = cut(blocks, start, np.where(colon < np.minimum(ends, stop), colon, start)).dictionary_encode()
-    names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-~]+)[ \t]*\z").str.to_lowercase()
+    names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-?A-~]+)[ \t]*\z").str.to_lowercase()
     is_field = names.is_not_null().to_numpy()
     code = np.asarray(encoded.indices, np.int64)
     lists = np.array([name in LIST_FIELDS for name in names])

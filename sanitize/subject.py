@@ -388,8 +388,8 @@ def _in_run(
         "out": command["out"],
         "documents": int(sum(one.sum() for one in there)),
         "shards": [shard_name(no, len(rows)) for no, one in enumerate(there) if one.any()],
-        "left": int(found["occurrences"].sum() - found["replaced"].sum()),
-        "replaced": int(found["replaced"].sum()),
+        "left": sum(found["occurrences"]) - sum(found["replaced"]),
+        "replaced": sum(found["replaced"]),
         "erasures_honoured": int(told.get("erasures", 0)),
     }
 
