@@ -18,6 +18,7 @@ from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.indexing import Indexing, Settings
 from sanitize.plan import Plan
+from sanitize.progress import silent
 from sanitize.read import Survey, Unit
 from sanitize.reading import Reading, surveyed
 from sanitize.run import Run
@@ -40,7 +41,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         began = time.process_time()
         sample = _sample(engine, found, Path(folder), settings)
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
-        told = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=lambda *_: None)
+        told = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=silent)
         with Indexing([sample], Path(folder) / "work", told) as index:
             summary = Run(index, plan, Path(folder) / "out").sanitize()
             pairs = samples(

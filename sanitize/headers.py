@@ -160,6 +160,8 @@ LIST_FIELDS = ADDRESS_FIELDS | {
     "x-beenthere",
     "x-mailing-list",
 }
+# fields that many mails have; one that few have can tell by its name alone who wrote them, so that no summary or page says others
+WELL_KNOWN = LIST_FIELDS | ID_FIELDS | {"received", "subject", "header"}
 # fields of the header blocks that mail programs put into a body, and those of them that list addresses
 _QUOTED = "from|to|cc|bcc|sent|date|subject|reply-to|sender"
 _QUOTED_LISTS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})

@@ -8,7 +8,7 @@ earlier run is taken for its result. What a replay reads is somebody else's file
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
 from sanitize.manifest import formats, versions
 from sanitize.plan import Plan
+from sanitize.progress import Progress, silent
 from sanitize.read import Roles
 from sanitize.run import Run
 from sanitize.shards import Corpus, read_json, write_json
@@ -101,7 +102,7 @@ def replay(
     workers: int | None = None,
     memory_limit: str = "1GB",
     anyway: bool = False,
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the corpus of a manifest (its path, or that of its folder) again, and compare; OUT is published where it is the same.
 

@@ -8,7 +8,6 @@ wrote is used again as long as everything it depends on is the same: another pla
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, forget, queries, report, tombstones, vault
+from sanitize import apply, counts, crash, drill, forget, tombstones, vault
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
@@ -28,11 +27,12 @@ from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.looks import Ground, drop
-from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
+from sanitize.manifest import kinds_found, manifest_of, summary_of
 from sanitize.matcher import Flagged
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, perform, publish, shard_name
+from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
 from sanitize.verify import VERSION as VERIFY
@@ -370,22 +370,16 @@ class Run:
         files = [(size, known) for size, known in self.index.input_files]
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
         self.accept(manifest)
-        told = {
-            **manifest["summary"],
-            "plan": manifest["plan"],
-            "versions": versions(),
-            "inputs": [{**one, "name": f"input {one['no'] + 1}"} for one in manifest["inputs"]],
-            "outputs": manifest["shards"],
-        }
-        with contextlib.closing(queries.connect(self.index.work, run=self.hash)) as database:
-            shown = report.ReportTables.of(
-                database, samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", 12)
-            )
+        aside = vault.private(self.index.work / "spill") / "report"
+        few = samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", SAMPLES)
+        with disk_trouble(self.index.work):
+            swept = self.index.settings.verify != "off"
+            shown = tables_of(self.index.engine, self.index.work, self.folder, few, aside, swept=swept)
         with vault.umask(self.index.umask):  # what is published is as open as the user's other files
             publish(
                 self.out,
                 shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
-                pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
+                pages=pages(manifest, shown),
                 manifest=manifest,
                 still=self._still,
                 leaks_in=self._leaks_in,

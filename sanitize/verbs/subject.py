@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, KeyFile, Seed, Work, Workers, progress
+from sanitize.options import AsJson, KeyFile, Quiet, Seed, Work, Workers
 from sanitize.shown import show
 
 
@@ -32,10 +32,12 @@ def command(
     seed: Seed = None,
     key: KeyFile = None,
     workers: Workers = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Where one person is: tables, documents, shards, checkpoints; --erase takes them out."""
     from sanitize.errors import UsageError
+    from sanitize.progress import shower
     from sanitize.subject import subject
 
     if receipt is not None and not erase:
@@ -50,9 +52,9 @@ def command(
         key_file=key,
         seed=seed,
         workers=workers,
-        progress=progress(),
+        progress=shower(quiet),
     )
-    show(found, as_json, _told)
+    show(found, as_json, _told, quiet)
 
 
 def _told(found: Mapping[str, Any]) -> str:

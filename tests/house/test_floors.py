@@ -14,14 +14,14 @@ PACKAGES = ("sanitize", "train", "eval")
 # from the ground up; a folder stands for all its files. DESIGN's floors, with the rooms that grew since set between them.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
-    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk"),
-    ("views", "decoded"),
+    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress"),
+    ("views", "decoded", "figures"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "ledger", "pages"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher", "mentions", "tombstones"),
     ("corpus", "index", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full"),
     ("manifest", "reading", "counts", "verify"),
-    ("indexing", "drill"),
+    ("indexing", "drill", "reporting"),
     ("run", "stream"),
     ("explain", "replay", "ask", "demo"),
     ("doctor", "subject"),
