@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sanitize.errors import ResourceError, SanitizeError, UsageError
+from sanitize.notebook import Told
 from sanitize.progress import Progress, Step, silent
 
 Status = Literal["ok", "warn", "fail", "absent"]
@@ -76,13 +77,14 @@ def doctor(folder: Path | str = ".", say: Callable[[Check], None] = lambda check
         checks.append(check)
         say(check)
     failed = [check for check in checks if check.status == "fail"]
-    return {
+    told = {
         "ok": not failed,
         "exit_code": failed[0].code if failed else 0,
         "checks": [{name: value for name, value in asdict(check).items() if name != "code"} for check in checks],
         "folder": str(folder),
         "seconds": round(time.monotonic() - began, 2),
     }
+    return Told("doctor", told)
 
 
 def _all(folder: Path) -> Iterator[Check]:

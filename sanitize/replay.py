@@ -19,6 +19,7 @@ from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
 from sanitize.manifest import formats, versions
+from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.progress import Progress, silent
 from sanitize.read import Roles
@@ -163,7 +164,7 @@ def replay(
     if not changed:
         made.update(_compared(said, raw, Corpus.open(out).manifest))
         published = True
-    return {**made, "notes": notes, "published": published, "changed": changed, "out": str(out), "work": str(work)}
+    return Told("replay", {**made, "notes": notes, "published": published, "changed": changed, "out": str(out), "work": str(work)})
 
 
 def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:

@@ -22,6 +22,7 @@ from sanitize.engines.engine import Engine
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
 from sanitize.figures import draw
+from sanitize.notebook import Told
 from sanitize.report import ReportTables, Sample, card, figures
 from sanitize.report import report as page_of
 from sanitize.samples import samples
@@ -130,13 +131,14 @@ def report(
         with disk_trouble(page.parent):
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(html, "utf-8")
-    return {
+    made = {
         "out": str(out),
         "work": str(work),
         "page": str(page) if page is not None else None,
         "figures": [str(path) for path in drawn],
         "samples": len(shown.samples),
     }
+    return Told("report", made)
 
 
 def _published(out: Path) -> Corpus:

@@ -29,6 +29,7 @@ from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of
 from sanitize.matcher import Flagged
+from sanitize.notebook import Told
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, perform, publish, shard_name
@@ -480,11 +481,11 @@ def run(
     out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
     vault.apart(inputs, out, work)
     with Indexing(inputs, work, settings or Settings()) as index:
-        return Run(index, plan, out).sanitize()
+        return Told("run", Run(index, plan, out).sanitize())
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None) -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
     vault.apart(inputs, None, Path(work))
     with Indexing(inputs, Path(work), settings or Settings()) as index:
-        return index.find()
+        return Told("find", index.find())

@@ -34,6 +34,7 @@ from sanitize.forms import write_passes
 from sanitize.full import Finding, full
 from sanitize.kinds.kind import kinds
 from sanitize.matcher import FORMS, Flagged
+from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, inside_kept, owned
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
@@ -219,7 +220,7 @@ def check(out: Path | str, work: Path | str | None = None, *, mode: str = "full"
     findings = found.pop("findings")
     if findings or lost:
         raise leak(str(out), findings, f"{lost} kept originals are not where they were left; " if lost else "", "do not publish it")
-    return {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)}
+    return Told("verify", {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)})
 
 
 def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> LeakFound:

@@ -22,6 +22,7 @@ HOSTILE = [
     "\u202egnp.exe",
     "\x1b]0;owned\x07\x00\ufffe\uffff",
     "$\\frac{1}{0}$ $x",
+    "$\\nothing{$",
     "../../etc/passwd",
     "&lt;b&gt; 'quoted'",
     "",

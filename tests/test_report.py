@@ -328,6 +328,7 @@ def test_what_was_reduced_is_told() -> None:
 
 def test_a_ledger_changes_the_claim() -> None:
     text = Page(report.report(SUMMARY, replace(TABLES, ledger=LEDGER))).text
+    assert "epsilon 25.0" in text.partition("Kinds, and")[0] and "epsilon 25.0" not in Page(report.report(SUMMARY, TABLES)).text
     assert "claimed for the units of the ledger" in text and "No claim" not in text and "2,000.0" in text
     assert "No claim of differential privacy is made" in Page(report.report(SUMMARY, TABLES)).text
     assert "No claim" in report.card(SUMMARY, TABLES) and "No claim" not in report.card(SUMMARY, replace(TABLES, ledger=LEDGER))

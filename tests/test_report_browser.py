@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from shutil import which
 
@@ -51,10 +52,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published folder; its columns have names that want to be markup."""
     folder = tmp_path_factory.mktemp("browsed")
     made = pl.DataFrame(mails(120, 9)).select("text")
+    plan = folder / "<svg onload=alert(1)>&'.toml"
+    plan.write_text((resources.files("sanitize") / "plans" / "rmft.toml").read_text("utf-8"), "utf-8")
     made.with_columns(
         pl.lit(3).alias("<script>document.title='owned'</script>"), pl.lit(4).alias("\u202egnp.\"'><img src=x>")
     ).write_parquet(folder / "in.parquet")
-    run(folder / "in.parquet", folder / "out", settings=Settings(seed=1, workers=1))
+    run(folder / "in.parquet", folder / "out", str(plan), settings=Settings(seed=1, workers=1))
     return folder / "out"
 
 
@@ -120,6 +123,7 @@ def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
         assert heading in text
     # names are names: the browser made no element of them
     assert "<script" not in dom and "<img" not in dom and "&lt;script&gt;document.title='owned'&lt;/script&gt;" in dom
+    assert "<svg onload" not in dom and "&lt;svg onload=alert(1)&gt;&amp;'" in dom
     assert "<title>What sanitize did" in dom and dom.count("<polyline") >= 8 and dom.count("<rect") >= 10
     values = raw_values(out)
     page = (out / "report.html").read_text("utf-8")
@@ -170,4 +174,9 @@ def test_on_paper(out: Path, profile: Path, tmp_path: Path) -> None:
     pdf = (tmp_path / "page.pdf").read_bytes()
     assert pdf.startswith(b"%PDF-") and pdf.rstrip().endswith(b"%%EOF")
     pages = re.findall(rb"/Type\s*/Page\b", pdf)
-    assert 2 <= len(pages) <= 12
+    assert 3 <= len(pages) <= 12
+    # what is folded on the screen is printed too: without that rule the page is shorter
+    folded = tmp_path / "folded.html"
+    folded.write_text((out / "report.html").read_text("utf-8").replace("details::details-content", ".none"), "utf-8")
+    browse(folded, f"--print-to-pdf={tmp_path / 'folded.pdf'}", "--no-pdf-header-footer", profile=profile)
+    assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "folded.pdf").read_bytes())) < len(pages)

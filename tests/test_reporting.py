@@ -224,6 +224,13 @@ def test_without_matplotlib(published: Path, tmp_path: Path, sanitize: Any, monk
     assert (code, out) == (8, "") and "corpus-sanitize[plots]" in err and not (tmp_path / "new").exists()
 
 
+def test_an_unchecked_run_has_a_report_too(corpus: Path, tmp_path: Path) -> None:
+    run(corpus / "in.parquet", tmp_path / "out", "rmft", settings=Settings(seed=1, workers=1, verify="off"))
+    told = report(tmp_path / "out")
+    page = Path(told["page"]).read_text("utf-8")
+    assert page == (tmp_path / "out" / "report.html").read_text("utf-8") and "not checked" in page and "keep private" in page
+
+
 def test_samples_go_with_the_input(published: Path, tmp_path: Path) -> None:
     shutil.copytree(published, tmp_path / "published")
     shutil.copytree(f"{published}.private", tmp_path / "published.private")

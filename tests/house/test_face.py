@@ -73,4 +73,7 @@ def test_help_answers_at_once() -> None:
 
 def test_help_names_every_verb() -> None:
     printed, _ = python("-m", "sanitize", "--help")
-    assert all(verb in printed for verb in ("run", "find", "top", "sql", "explain", "verify", "replay", "demo", "doctor", "list", "status"))
+    assert all(
+        verb in printed
+        for verb in ("run", "find", "top", "sql", "explain", "verify", "report", "replay", "demo", "doctor", "list", "status")
+    )
