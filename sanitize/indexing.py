@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -40,7 +40,7 @@ from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
 from sanitize.progress import Progress, Step, silent
 from sanitize.publish import Job, hashed, mend, perform
-from sanitize.read import Survey
+from sanitize.read import Roles, Survey
 from sanitize.reading import Reading, size_of, surveyed
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
 from sanitize.views import glob_escaped, quote_literal
@@ -78,6 +78,20 @@ class Settings:
             raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
         if self.verify not in ("fast", "full", "off"):
             raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
+        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "verify")
+        key_file = os.path.abspath(self.key_file) if self.key_file else None
+        return {"columns": asdict(self.columns), "key_file": key_file, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], **more: Any) -> Settings:
+        """The settings that `to_json` described, with some changed."""
+        roles = said["columns"]["roles"]
+        columns = Columns(roles=Roles(**{**roles, "text": tuple(roles["text"])}), policies=said["columns"]["policies"])
+        key_file = Path(said["key_file"]) if said["key_file"] else None
+        return cls(**{**said, "columns": columns, "key_file": key_file, **more})
 
     @property
     def reading_bytes(self) -> int:

@@ -73,6 +73,7 @@ class _Settings(BaseModel):
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
     roles: _Roles
+    erased: dict[str, int] = Field(default_factory=dict)
 
 
 class _Manifest(BaseModel):
@@ -188,6 +189,11 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise OutputBroken(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; it is no manifest that can be replayed") from None
+    if said.settings.erased.get("erasures"):
+        raise UsageError(
+            f"{path}: people were erased from it (sanitize subject --erase), and which is in no manifest; "
+            "run the plan of a manifest from before, then erase them again there"
+        )
     if said.key.seed is None:
         raise OutputBroken(f"{path}: key.seed is missing; it is no manifest that can be replayed")
     return said, raw

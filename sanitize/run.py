@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, vault
+from sanitize import apply, counts, crash, drill, forget, tombstones, vault
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
@@ -50,6 +51,8 @@ class Run:
         self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
         self.folder = index.work / "runs" / self.hash
         self.flagged = self.folder / "counts" / "flagged.parquet"
+        self.erased = tombstones.read(index.work, index.key)
+        self.written = 0  # documents of users who are to be forgotten
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
@@ -58,9 +61,15 @@ class Run:
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
+        self._forget()
+        self.shunned = forget.shunned(self.index.files("vault", "values"), self.erased) if self.erased.values else ()
         with disk_trouble(self.index.work):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "plan.json", self.plan.resolved())
+            # so that the same can be done again, once somebody is to be forgotten
+            inputs = [os.path.abspath(path) for path in self.index.inputs]
+            command = {"inputs": inputs, "out": os.path.abspath(self.out), "settings": self.index.settings.to_json()}
+            write_json(self.folder / "command.json", command)
         crash.at("run:described")
         drops = self._drop()
         counted = self._count(drops)
@@ -90,6 +99,25 @@ class Run:
             self._publish(summary, applied)
         return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
 
+    def _forget(self) -> None:
+        """Find what the index does not know of people who are to be forgotten: their names, and the documents they wrote."""
+        if not (self.erased.names or self.erased.users):
+            return
+        here, jobs = self.index, []
+        for no, (low, high) in enumerate(here.ranges):
+            task = forget.ForgetTask(
+                first=low,
+                last=high,
+                documents=here.documents,
+                leaves=here.leaves,
+                erased=self.erased,
+                key=here.key,
+                folder=here.work / "spill" / f"forget-{no}",
+            )
+            outputs = {f"{name}.parquet": self.folder / "forget" / name / f"{no:05d}.parquet" for name in ("mentions", "gone")}
+            jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, self.erased.names, self.erased.users))
+        self.written = sum(result["written"] for result in here.map("forget", jobs))
+
     def _ground(self, drops: Sequence[Path]) -> Ground:
         """The corpus as parts may look at it that read texts before anything is edited."""
         folder = self.folder / "looks"
@@ -118,7 +146,8 @@ class Run:
 
     def _dropped(self, drops: Sequence[Path]) -> list[dict[str, Any]]:
         """How many documents went, by part and reason, in the order of the plan."""
-        return [
+        forgotten = [{"part": apply.SUBJECT, "reason": "erased", "documents": self.written}] if self.written else []
+        return forgotten + [
             {"part": dropper.use, "reason": dropper.reason, "documents": pq.read_metadata(path).num_rows}
             for dropper, path in zip(self.plan.droppers, drops, strict=True)
         ]
@@ -193,10 +222,13 @@ class Run:
                 self._job(
                     "flagged",
                     lambda task: {
-                        "values": Flagged.write(self.index.files("vault", "values"), self.plan.checked, task.folder / "flagged.parquet")
+                        "values": Flagged.write(
+                            self.index.files("vault", "values"), self.plan.checked, task.folder / "flagged.parquet", self.erased.values
+                        )
                     },
                     Aside(self.index.work / "spill" / "flagged"),
                     {"flagged.parquet": self.flagged},
+                    *([self.erased.values] if self.erased.values else []),
                 )
             )["values"]
         seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
@@ -217,7 +249,8 @@ class Run:
         """Every byte of the shards in all forms; what the pages hold is looked at when they are written."""
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
-            self.passes, _ = write_passes(self.index.files("vault", "values"), self.plan.checked, work / "spill" / "passes")
+            values = self.index.files("vault", "values")
+            self.passes, _ = write_passes(values, self.plan.checked, work / "spill" / "passes", also=self.erased.values)
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -251,6 +284,7 @@ class Run:
         for path in sorted((self.folder / "drops").glob("*.parquet")) if self.plan.droppers else ():
             dropped = pq.read_table(path, columns=["doc_no"], filters=between, partitioning=None)
             numbers = np.concatenate([numbers, np.asarray(dropped.column("doc_no"), np.int64)])
+        mentioned, erased, written = self._erased_in(no)
         task = apply.ApplyTask(
             no=no,
             first=low,
@@ -262,15 +296,33 @@ class Run:
             editors=tuple(self.plan.editors),
             counts=counted,
             by_position=self.index.by_position,
-            occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *sweep),
-            gone=tuple(numbers.tolist()),
+            occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *mentioned, *sweep),
+            gone=(*numbers.tolist(), *written),
             folder=self.index.work / "spill" / f"apply-{no}",
+            erased=erased,
+            shunned=self.shunned,
         )
         name = f"{no:05d}.parquet"
+        # a shard in which nobody is forgotten stays as it is
+        forgets = [erased, [sha256(path) for path in mentioned], written] if erased or written else []
+        forgets += ["shunned"] if self.shunned and forget.says(self.folder / "edits" / name, self.shunned) else []
+        hangs_on = [[sha256(path) for path in sweep], *forgets]
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
-        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, [sha256(path) for path in sweep], checked_next=checked)
+        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked)
+
+    def _erased_in(self, no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
+        """What must be forgotten in one range: the file of mentions, if it has any, the values, and the documents."""
+        values, gone = np.array(self.erased.values, np.int64), np.empty(0, np.int64)
+        mentioned: list[Path] = []
+        if len(values):
+            values = values[np.isin(values, _column(self.index.files("tables", "partial_counts")[no], "value_id"))]
+        if self.erased.names or self.erased.users:
+            named, written = (self.folder / "forget" / name / f"{no:05d}.parquet" for name in ("mentions", "gone"))
+            mentioned, gone = [named] if pq.read_metadata(named).num_rows else [], _column(written, "doc_no")
+        names = [np.unique(_column(path, "value_id")) for path in mentioned]
+        return mentioned, tuple(np.concatenate([values, *names]).tolist()), gone.tolist()
 
     def _verify_task(self, no: int, second: bool = False) -> VerifyTask:
         name = f"{no:05d}.parquet"
@@ -290,6 +342,7 @@ class Run:
             documents=self.index.documents,
             leaves=self.index.leaves,
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
+            names=self.erased.names,
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -360,6 +413,7 @@ class Run:
             "max_doc_bytes": settings.max_doc_bytes,
             "verify": settings.verify,
             "roles": asdict(settings.columns.roles),
+            "erased": self.erased.told,
         }
 
     def _unchanged(self) -> bool:
@@ -375,6 +429,7 @@ class Run:
         same = (
             corpus.manifest.get("plan_hash") == self.hash
             and corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
+            and corpus.manifest["settings"].get("erased") == self.erased.told
         )
         if same:
             try:
@@ -397,7 +452,14 @@ class Run:
             return f"of another input ({self.index.difference(was)})"
         if manifest.get("plan") != self.plan.resolved():
             return "by another plan"
+        if manifest.get("settings", {}).get("erased") != self.erased.told:
+            return "before somebody was to be forgotten (sanitize subject --erase)"
         return "with another key, other settings or another version"
+
+
+def _column(path: Path, name: str) -> npt.NDArray[np.int64]:
+    """One column of a small table of WORK."""
+    return np.asarray(pq.read_table(path, columns=[name], partitioning=None).column(0), np.int64)
 
 
 def run(

@@ -161,6 +161,8 @@ def small_tables() -> dict[str, pa.Table]:
             "doc_no cell start start_byte field whole_line",
             *((0, 0, 5, 4, "to", 0), (0, 0, 6, 4, "to", 0), (1, 0, 7, 0, "to", 1), (2, 0, 7, 0, "cc", 1)),
         ),
+        "subject": table_of("value_id", (ADA,), (TEL,)),
+        "published": table_of("doc_no", (0,), (1,)),
         "skipped": made("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
     }
 
@@ -241,6 +243,9 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (0, 0, 23, ADA, 20, 30, "to", 0),
         (1, 0, 7, ADA, 0, 30, "cc", 1),
     ],
+    "subject_places": [(MAIL, "from", 2, 2), (MAIL, None, 1, 1), (PHONE, "body", 1, 1)],
+    "subject_documents": [(0, 2), (1, 1), (3, 1)],
+    "subject_edits": [(MAIL, 2, 1), (PHONE, 1, 1)],
     "removed_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],
     "fates": [
         *((MAIL, "dropped", section, 1, 1) for section in (None, "")),
