@@ -26,7 +26,7 @@ Summary = Mapping[str, Any]
 
 _AROUND = 48  # characters of masked text shown on either side of a sample
 _LISTED = 200  # files listed one by one; a corpus may have a million
-_COLUMNS = 8  # kinds side by side in a table; the others are added up
+_COLUMNS, _FIELDS = 8, 12  # kinds side by side in a table, and header fields below each other; the others are added up
 _FATES = ("kept", "left", "stand_in", "label", "removed", "with_another", "dropped")
 _TOUCHED = ("stand_in", "label", "removed", "with_another")
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
@@ -218,9 +218,14 @@ def _places(kinds: Sequence[Mapping[str, Any]], tables: ReportTables) -> dict[st
     """Where each kind stood in the documents that stay: a table of places by kinds, (occurrences, touched) in each cell; None without."""
     shown = [kind["name"] for kind in kinds[:_COLUMNS]]
     cells: dict[str, dict[str, list[int]]] = {}
+    fields: Counter[str] = Counter()
+    for _, fate, section, occurrences, _ in tables.fates:
+        if section in WELL_KNOWN and fate != "dropped":
+            fields[section] += occurrences
+    named = {"body", *sorted(fields, key=lambda field: (-fields[field], field))[:_FIELDS]}
     for kind, fate, section, occurrences, _ in tables.fates:
         if section is not None and fate != "dropped":
-            place = section if section in WELL_KNOWN or section == "body" else "other header fields" if section else "no mail"
+            place = section if section in named else "other header fields" if section else "no mail"
             for column in (kind if kind in shown else "other kinds", "all"):
                 cell = cells.setdefault(place, {}).setdefault(column, [0, 0])
                 cell[0] += occurrences

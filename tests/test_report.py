@@ -13,7 +13,7 @@ import jinja2
 import pytest
 import yaml
 
-from sanitize import report
+from sanitize import headers, report
 from sanitize.figures import Curves
 from sanitize.report import ReportTables, Sample
 
@@ -268,6 +268,7 @@ def test_a_bare_summary_is_enough() -> None:
             "300 original values stand in the texts on purpose",
         ),
         ({"leaks": 1}, "1 leak", "1 of 350"),
+        ({"verify": SUMMARY["verify"] | {"values_checked": 0}}, "nothing to look for", "0 of 0 flagged values"),
     ],
 )
 def test_the_words_stay_honest(facts: dict[str, Any], on_page: str, on_card: str) -> None:
@@ -299,6 +300,11 @@ def test_where_it_stood_names_no_rare_field() -> None:
         ["no mail", "–", "–", "50 0%", "50 0%"],
         ["other header fields", "50 100%", "–", "–", "50 100%"],
     ]
+    known = sorted(headers.WELL_KNOWN)
+    many = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(known)] + [("URL", "original", "body", 1, 1)]
+    places = rows_of(report.report(SUMMARY, ReportTables(fates=many)), "place")[1:]
+    rest = sum(100 + number for number in range(len(known) - 12))
+    assert len(places) == 14 and places[0] == ["other header fields", f"{rest:,} 0%", f"{rest:,} 0%"] and places[1][0] == known[-1]
     assert "Where it stood" not in report.report(SUMMARY, ReportTables(histogram=HISTOGRAM))
     many = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
     kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in many}
