@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sanitize.plan import Plan, load_plan
     from sanitize.read import Roles
     from sanitize.replay import replay
+    from sanitize.reporting import report
     from sanitize.run import find, run
     from sanitize.shards import Corpus
     from sanitize.subject import subject
@@ -43,6 +44,7 @@ _HOMES = {
     "kinds": "kinds.kind",
     "load_plan": "plan",
     "replay": "replay",
+    "report": "reporting",
     "run": "run",
     "sql": "ask",
     "status": "ask",
@@ -67,6 +69,7 @@ __all__ = [
     "kinds",
     "load_plan",
     "replay",
+    "report",
     "run",
     "sql",
     "status",

@@ -180,6 +180,19 @@ def _report(one: _Result) -> Sheet:
     return Sheet(title=f"sanitize report: {one['out']}", facts=facts)
 
 
+def _subject(one: _Result) -> Sheet:
+    given, linked = one["given"], one["linked"]
+    facts = [
+        ("given", ", ".join(f"{number:,} {name}" for name, number in given.items())),
+        ("linked", f"{linked['values']:,} values, {linked['names']:,} names"),
+        ("found", f"{one['occurrences']:,} occurrences in {one['documents']:,} documents"),
+        *(("published", f"{run['out']}: {run['left']:,} left, {run['replaced']:,} replaced") for run in one["runs"]),
+        *(("erased", f"{out['out']}: {out['places_erased']:,} places") for out in one.get("erased", {}).get("outs", ())),
+    ]
+    rows = [(place["kind"], place["section"] or "the text", place["occurrences"]) for place in one["places"]]
+    return Sheet(title=f"sanitize subject: {one['work']}", facts=facts, head=("kind", "where", "occurrences"), rows=rows)
+
+
 _SHEETS: dict[str, Callable[[_Result], Sheet]] = {
     "run": _run,
     "find": _find,
@@ -189,4 +202,5 @@ _SHEETS: dict[str, Callable[[_Result], Sheet]] = {
     "status": _status,
     "doctor": _doctor,
     "report": _report,
+    "subject": _subject,
 }

@@ -31,6 +31,7 @@ from sanitize.headers import display_names, header_lines
 from sanitize.indexing import Settings
 from sanitize.keyed import Key
 from sanitize.lock import locked
+from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.publish import hashed, shard_name
 from sanitize.run import run
@@ -206,7 +207,7 @@ def subject(
             shutil.rmtree(spill, ignore_errors=True)
     if erase:
         found["erased"] = _erase(here, found, Path(receipt) if receipt else None, **more)
-    return found
+    return Told("subject", found)
 
 
 def _now() -> str:

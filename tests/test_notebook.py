@@ -20,7 +20,6 @@ from sanitize.indexing import Settings
 from sanitize.notebook import Sheet, Told
 from sanitize.plan import Plan, load_plan
 from sanitize.render import visible
-from sanitize.reporting import report
 
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202egnp.exe", "a\nb\x1b[31m", "&amp;<b>"]
 CANARIES = [f"canary{number:04d}.quill@example.com" for number in range(9)]
@@ -50,7 +49,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "verify": sanitize.verify(out),
         "replay": sanitize.replay(out, base / "in.parquet", base / "replayed", workers=1),
         "status": sanitize.status(work),
-        "report": report(out),
+        "report": sanitize.report(out),
+        "subject": sanitize.subject(work, [CANARIES[0]], seed=1, workers=1),
         "corpus": sanitize.Corpus.open(out),
         "plan": load_plan("rmft", ['drop=[{use="exact_dup"}]']),
         "kind": sanitize.kinds()["URL"],
@@ -72,7 +72,7 @@ def test_no_value_is_shown(results: dict[str, Any]) -> None:
 
 def test_html_is_well_formed_and_escaped(results: dict[str, Any]) -> None:
     shown = {name: result for name, result in results.items() if isinstance(result, Told | sanitize.Corpus | Plan)}
-    assert len(shown) == 10
+    assert len(shown) == 11
     for name, result in shown.items():
         element = Xml.fromstring(result._repr_html_())  # no element but ours, none left open
         assert {one.tag for one in element.iter()} <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}, name

@@ -13,9 +13,10 @@ import jinja2
 import pytest
 import yaml
 
-from sanitize import headers, report
+from sanitize import headers
 from sanitize.figures import Curves
-from sanitize.report import ReportTables, Sample
+from sanitize.report import ReportTables, Sample, _render, _size_category, card, report
+from sanitize.report import figures as figures_of
 
 SUMMARY: dict[str, Any] = {
     "documents_in": 2000,
@@ -172,7 +173,7 @@ def rows_of(html: str, head: str) -> list[list[str]]:
 
 
 def test_the_page_stands_alone() -> None:
-    html = report.report(SUMMARY, TABLES)
+    html = report(SUMMARY, TABLES)
     page = Page(html)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert ("content", policy) in page.attributes and ("http-equiv", "Content-Security-Policy") in page.attributes
@@ -204,14 +205,14 @@ def test_hostile_names_are_only_text(name: str) -> None:
     ledger = [LEDGER[0] | {"part": name, "unit": name}]
     fates = [(name, "original", None, 3, 4), (name, "stand_in", name, 3, 1)]
     given = ReportTables(histogram=[(name, 3, 4)], fates=fates, ledger=ledger, samples=[sample])
-    plain = Page(report.report(FULL, replace(TABLES, ledger=LEDGER)))
-    page = Page(report.report(facts, given))
+    plain = Page(report(FULL, replace(TABLES, ledger=LEDGER)))
+    page = Page(report(facts, given))
     assert set(page.tags) <= set(plain.tags) and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
     assert "49" not in page.text and not re.search("[\x00-\x09\x0b-\x1f\u202e]", page.text)
-    markdown = report.card(facts)
+    markdown = card(facts)
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown) and "<" not in markdown.split("---\n", 2)[2]
     assert [line for line in markdown.splitlines() if line.startswith("#")] == [
-        line for line in report.card(changed()).splitlines() if line.startswith("#")
+        line for line in card(changed()).splitlines() if line.startswith("#")
     ]
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3, 7}
@@ -219,7 +220,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
 
 
 def test_no_raw_value_stands_on_it() -> None:
-    text = report.report(SUMMARY, TABLES)
+    text = report(SUMMARY, TABLES)
     assert not re.search("quill|moor|hill|4111|1111 1111|ada", text, re.IGNORECASE)
     assert "aaa.aaaa" in text and "9999 9999 9999 9999" in text
 
@@ -227,7 +228,7 @@ def test_no_raw_value_stands_on_it() -> None:
 @pytest.mark.parametrize("template", ["report.html.j2", "card.md.j2"])
 def test_a_name_that_is_not_given_is_an_error(template: str) -> None:
     with pytest.raises(jinja2.UndefinedError):
-        report._render(template)
+        _render(template)
 
 
 def test_a_bare_summary_is_enough() -> None:
@@ -242,9 +243,9 @@ def test_a_bare_summary_is_enough() -> None:
         "leaks",
     )
     bare = dict.fromkeys(names, 0)
-    page = Page(report.report(bare))
+    page = Page(report(bare))
     assert "not checked" in page.text and "keep private" in page.text and "No record was set aside." in page.text
-    assert "was not checked" in report.card(bare)
+    assert "was not checked" in card(bare)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,7 @@ def test_a_bare_summary_is_enough() -> None:
     ],
 )
 def test_the_words_stay_honest(facts: dict[str, Any], on_page: str, on_card: str) -> None:
-    html, markdown = report.report(changed(**facts), TABLES), report.card(changed(**facts))
+    html, markdown = report(changed(**facts), TABLES), card(changed(**facts))
     assert on_page in Page(html).text and on_card in markdown
     for text in (html, markdown):
         assert not re.search(r"\bno pii\b|anonym|complian|guarantee|\bsafe\b", text, re.IGNORECASE)
@@ -281,17 +282,17 @@ def test_the_words_stay_honest(facts: dict[str, Any], on_page: str, on_card: str
 
 def test_what_became_of_each_kind() -> None:
     """Counted from the tables where they are there, else from the summary."""
-    cells = rows_of(report.report(SUMMARY, TABLES), "what the plan does")
+    cells = rows_of(report(SUMMARY, TABLES), "what the plan does")
     assert cells[0][:9] == ["kind", "occurrences", "values", "documents", "kept", "left", "stand-in", "label", "dropped"]
     assert cells[1][:9] == ["EMAIL_ADDRESS", "1,150", "300", "900", "300", "0", "850", "0", "7"]
     assert cells[2][:9] == ["CREDIT_CARD", "50", "50", "40", "0", "0", "0", "50", "0"] and cells[2][-1] == "luhn 4"
     assert cells[3][:9] == ["URL", "50", "20", "45", "0", "50", "0", "0", "0"]
-    cells = rows_of(report.report(SUMMARY), "what the plan does")
+    cells = rows_of(report(SUMMARY), "what the plan does")
     assert [row[4:7] for row in cells] == [["kept", "left", "replaced"], ["300", "0", "850"], ["0", "0", "50"], ["0", "50", "0"]]
 
 
 def test_where_it_stood_names_no_rare_field() -> None:
-    html = report.report(SUMMARY, TABLES)
+    html = report(SUMMARY, TABLES)
     assert "one-person" not in html
     assert rows_of(html, "place") == [
         ["place", "EMAIL_ADDRESS", "CREDIT_CARD", "URL", "all"],
@@ -302,48 +303,48 @@ def test_where_it_stood_names_no_rare_field() -> None:
     ]
     known = sorted(headers.WELL_KNOWN)
     many = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(known)] + [("URL", "original", "body", 1, 1)]
-    places = rows_of(report.report(SUMMARY, ReportTables(fates=many)), "place")[1:]
+    places = rows_of(report(SUMMARY, ReportTables(fates=many)), "place")[1:]
     rest = sum(100 + number for number in range(len(known) - 12))
     assert len(places) == 14 and places[0] == ["other header fields", f"{rest:,} 0%", f"{rest:,} 0%"] and places[1][0] == known[-1]
-    assert "Where it stood" not in report.report(SUMMARY, ReportTables(histogram=HISTOGRAM))
+    assert "Where it stood" not in report(SUMMARY, ReportTables(histogram=HISTOGRAM))
     many = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
     kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in many}
-    assert rows_of(report.report(changed(by_kind=kinds), ReportTables(fates=many)), "place")[1][-2:] == ["12 0%", "20 0%"]
+    assert rows_of(report(changed(by_kind=kinds), ReportTables(fates=many)), "place")[1][-2:] == ["12 0%", "20 0%"]
 
 
 def test_curves_are_those_of_the_tables() -> None:
-    figures = {figure.name: figure for figure in report.figures(SUMMARY, TABLES) if isinstance(figure, Curves)}
+    figures = {figure.name: figure for figure in figures_of(SUMMARY, TABLES) if isinstance(figure, Curves)}
     assert list(figures) == ["EMAIL_ADDRESS", "CREDIT_CARD", "URL"]
     mail = figures["EMAIL_ADDRESS"]
     assert (mail.before, mail.after) == ([(50, 10), (5, 90), (1, 200)], [(2, 25), (1, 1100)])
     assert mail.rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
     assert figures["CREDIT_CARD"].after == [] and figures["URL"].after == [(10, 5)]
-    assert rows_of(report.report(SUMMARY, TABLES), "rank")[2] == ["10", "50", "2"]
+    assert rows_of(report(SUMMARY, TABLES), "rank")[2] == ["10", "50", "2"]
 
 
 def test_what_was_reduced_is_told() -> None:
-    html = report.report(FULL, TABLES)
+    html = report(FULL, TABLES)
     assert rows_of(html, "part")[1] == ["near_dup", "copy as an earlier document", "7", "<1%"]
     assert rows_of(html, "field") == [["field", "occurrences", "spans", "whole lines"], ["to", "5", "4", "1"]]
     assert rows_of(html, "words in a row")[1:] == [["1", "direct", "5"], ["3", "indirect", "1,234"]]
     text = " ".join(Page(html).text.split())
     assert "runs of up to 3 words that fewer than 2 users wrote" in text and "never published" in text
     for missing in ("Deduplication", "Blacklist", "Privacy ledger"):
-        assert missing not in Page(report.report(SUMMARY, TABLES)).text
+        assert missing not in Page(report(SUMMARY, TABLES)).text
 
 
 def test_a_ledger_changes_the_claim() -> None:
-    text = Page(report.report(SUMMARY, replace(TABLES, ledger=LEDGER))).text
-    assert "epsilon 25.0" in text.partition("Kinds, and")[0] and "epsilon 25.0" not in Page(report.report(SUMMARY, TABLES)).text
+    text = Page(report(SUMMARY, replace(TABLES, ledger=LEDGER))).text
+    assert "epsilon 25.0" in text.partition("Kinds, and")[0] and "epsilon 25.0" not in Page(report(SUMMARY, TABLES)).text
     assert "claimed for the units of the ledger" in text and "No claim" not in text and "2,000.0" in text
-    assert "No claim of differential privacy is made" in Page(report.report(SUMMARY, TABLES)).text
-    assert "No claim" in report.card(SUMMARY, TABLES) and "No claim" not in report.card(SUMMARY, replace(TABLES, ledger=LEDGER))
+    assert "No claim of differential privacy is made" in Page(report(SUMMARY, TABLES)).text
+    assert "No claim" in card(SUMMARY, TABLES) and "No claim" not in card(SUMMARY, replace(TABLES, ledger=LEDGER))
 
 
 def test_labels_are_shown_as_they_are_and_nothing_else_is() -> None:
     def after(text: str) -> str:
         sample = Sample(kind="US_SSN", before="123-45-6789", after=text)
-        return Page(report.report(SUMMARY, ReportTables(samples=[sample]))).text.partition("Before and after")[2].partition("Quarantine")[0]
+        return Page(report(SUMMARY, ReportTables(samples=[sample]))).text.partition("Before and after")[2].partition("Quarantine")[0]
 
     assert "[US_SSN-12]" in after("[US_SSN-12]")
     assert "SECRET" not in after("[SECRET] 9") and "Canary" not in after("[Canary]")
@@ -355,12 +356,12 @@ def test_a_large_summary_stays_under_two_megabytes() -> None:
     histogram = [(kind, count, 1 + 10**6 // count**2) for kind in kinds for count in range(1, 3000)]
     fates = [(kind, "original", None, count, values) for kind, count, values in histogram]
     shards = [{"path": f"data/{number}", "rows": 1, "bytes": 1, "sha256": "ef" * 32} for number in range(50_000)]
-    html = report.report(changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(histogram=histogram, fates=fates))
+    html = report(changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(histogram=histogram, fates=fates))
     assert len(html.encode()) < 2_000_000 and "99,800 more" in html and "49,800 more" in html
 
 
 def test_the_card_tells_load_dataset_where_the_shards_are() -> None:
-    head = yaml.safe_load(report.card(SUMMARY).split("---\n")[1])
+    head = yaml.safe_load(card(SUMMARY).split("---\n")[1])
     assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
     assert head["size_categories"] == ["1K<n<10K"]
-    assert [report._size_category(count) for count in (0, 999, 1000, 10**9)] == ["n<1K", "n<1K", "1K<n<10K", "n>100M"]
+    assert [_size_category(count) for count in (0, 999, 1000, 10**9)] == ["n<1K", "n<1K", "1K<n<10K", "n>100M"]

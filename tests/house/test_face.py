@@ -48,7 +48,7 @@ def test_the_face_shows_what_it_names() -> None:
 
 def test_verbs_are_functions_whatever_is_imported_before() -> None:
     """Modules have the names of verbs, and importing one must not put it in the verb's place."""
-    verbs = ("run", "find", "explain", "top", "sql", "verify", "replay", "doctor", "status")
+    verbs = ("run", "find", "explain", "top", "sql", "verify", "report", "replay", "doctor", "status")
     code = (
         f"import importlib.util, sanitize; verbs = {verbs}; "
         "[importlib.import_module(f'sanitize.{verb}') for verb in verbs if importlib.util.find_spec(f'sanitize.{verb}')]; "
