@@ -95,7 +95,11 @@ def made(settings: Model, *, head: str, tokenizer: Any, seed: int, labels: tuple
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _loaded(settings, head, tokenizer, labels) if settings.path else _new(settings, head, tokenizer, labels)
+        if settings.path:
+            _same_tokenizer(Path(settings.path), tokenizer)
+            model = loaded(settings.path, head, dropout=settings.dropout, labels=labels, pad_id=tokenizer.pad_token_id)
+        else:
+            model = _new(settings, head, tokenizer, labels)
     reach = positions(model)
     context = settings.context or (min(reach or MOST_CONTEXT, MOST_CONTEXT) if settings.path else DEFAULT_CONTEXT)
     if reach is not None and context > reach:
@@ -105,44 +109,39 @@ def made(settings: Model, *, head: str, tokenizer: Any, seed: int, labels: tuple
         raise UsageError(f"the tokenizer has {known} entries, the model embeds {vocab}; give the tokenizer the model was made with")
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    frozen(model, settings.top_layers)
+    frozen(model, settings.top_layers, head=head == "classify")
     return model, context
 
 
-def _loaded(settings: Model, head: str, tokenizer: Any, labels: tuple[str, ...]) -> Any:
+def loaded(path: str | Path, head: str, *, dropout: float | None = None, labels: tuple[str, ...] = (), pad_id: int | None = None) -> Any:
+    """The model of a local folder, in float32; InputRefused where there is none that can be read without running code."""
     import torch
     import transformers
 
-    folder = Path(settings.path)
+    folder = Path(path)
     if not (folder / "config.json").is_file():
         raise InputRefused(f"{folder}: no config.json; expected a local model in Hugging Face layout (models are never downloaded)")
     if not any(folder.glob("*.safetensors")):
-        raise InputRefused(
-            f"{folder}: no *.safetensors; weights are read as safetensors only (other formats can run code when they are opened)"
-        )
-    own = local_tokenizer(folder) if (folder / "tokenizer.json").is_file() else None
-    if own is not None and own.get_vocab() != tokenizer.get_vocab():
-        raise UsageError(f"{folder}: has a tokenizer of its own with another vocabulary than the one in use; leave tokenizer.path out")
-    more: dict[str, Any] = {}
-    if settings.dropout is not None:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        for name in dropouts(config):
-            setattr(config, name, settings.dropout)
-        more["config"] = config
-    if head == "classify":
-        config = more.get("config") or transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        config.num_labels = len(labels)
-        config.id2label, config.label2id = dict(enumerate(labels)), {label: number for number, label in enumerate(labels)}
-        if config.pad_token_id is None:
-            config.pad_token_id = tokenizer.pad_token_id
-        more["config"] = config
-    kind = getattr(transformers, f"AutoModelFor{HEADS[head]}")
+        raise InputRefused(f"{folder}: no *.safetensors; weights are read as safetensors only, since other formats can run code")
     try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        for name in dropouts(config) if dropout is not None else ():
+            setattr(config, name, dropout)
+        if head == "classify":
+            config.id2label, config.label2id = dict(enumerate(labels)), {label: number for number, label in enumerate(labels)}
+            config.pad_token_id = pad_id if config.pad_token_id is None else config.pad_token_id
+        kind = getattr(transformers, f"AutoModelFor{HEADS[head]}")
         return kind.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, **more
+            folder, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
         )
     except Exception as error:  # other people's code, any of its errors
         raise InputRefused(f"{folder}: no {HEADS[head]} that transformers can read ({type(error).__name__})") from None
+
+
+def _same_tokenizer(folder: Path, tokenizer: Any) -> None:
+    own = local_tokenizer(folder) if (folder / "tokenizer.json").is_file() else None
+    if own is not None and own.get_vocab() != tokenizer.get_vocab():
+        raise UsageError(f"{folder}: has a tokenizer of its own with another vocabulary than the one in use; leave tokenizer.path out")
 
 
 def _new(settings: Model, head: str, tokenizer: Any, labels: tuple[str, ...]) -> Any:
@@ -216,8 +215,11 @@ def blocks(model: Any) -> Any:
     raise UsageError(f"model.top_layers: no list of {count} layers in this model ({type(model).__name__}); leave top_layers out")
 
 
-def frozen(model: Any, top_layers: int | None) -> None:
-    """Freeze all but the top layers (paper 002, section 3.4: only these are updated, embeddings, norms and head are not)."""
+def frozen(model: Any, top_layers: int | None, *, head: bool = False) -> None:
+    """Freeze all but the top layers (paper 002, section 3.4: only these are updated, embeddings, norms and head are not).
+
+    With `head` the head learns too, and the pooler below it (paper 003, section 5.1).
+    """
     if top_layers is None:
         return
     layers = blocks(model)
@@ -226,6 +228,9 @@ def frozen(model: Any, top_layers: int | None) -> None:
     model.requires_grad_(False)
     for layer in list(layers)[len(layers) - top_layers :]:
         layer.requires_grad_(True)
+    for name, one in model.named_parameters() if head else ():
+        if not name.startswith(model.base_model_prefix + ".") or ".pooler." in name:
+            one.requires_grad_(True)
 
 
 def noisy(model: Any, alpha: float) -> Any:

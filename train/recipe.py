@@ -229,3 +229,5 @@ def _set(table: dict[str, Any], change: str) -> None:
     if not isinstance(section, dict):
         raise UsageError(f"--set {path}: {steps[0]} is a single value, with nothing inside it")
     section[steps[1]] = parsed
+    if path.strip() == "model.path" and parsed:
+        section.pop("arch", None)  # a checkpoint in place of the model that the recipe would make

@@ -30,6 +30,7 @@ from .batches import DRAW, Plan, Rows, first_steps, lay, order
 from .checkpoint import Moment
 from .crew import Crew, crew
 from .documents import Documents, read
+from .loop import Loop, adamw, precision
 from .model import learned, learning, local_tokenizer, made, specials, tokenizer_sha256, trained_tokenizer
 from .objectives import Objective
 from .objectives.objective import Stage
@@ -103,8 +104,18 @@ class _Run:
             self._open(identity, data, validation, tokenizer, seen)
         self.crew.wait()
         model.to(self.crew.device)
-        objective.open(Stage(rows, tokenizer, model, self.crew.device, recipe.run.seed, recipe.run.batch, labels))
-        from .loop import Loop, adamw
+        objective.open(
+            Stage(
+                rows=rows,
+                tokenizer=tokenizer,
+                model=model,
+                device=self.crew.device,
+                seed=recipe.run.seed,
+                batch=recipe.run.batch,
+                labels=labels,
+                precision=lambda: precision(recipe.run, self.crew.device),
+            )
+        )
 
         optimizer = adamw(model, recipe.run)
         names = {one: name for name, one in learned(model)}

@@ -32,7 +32,7 @@ class Tokens:
     ids: I32
     offsets: I64
     keep: Mask | None  # false for a token that no loss may ask for: prompts, pii_spans
-    units: I32 | None  # the word a token belongs to, numbered inside its document; NO_WORD between words
+    units: I32 | None  # the word a token belongs to, numbered over the corpus; NO_WORD between words
     allowed: Mask | None  # a token of a word that may be asked for
     doc_ids: pa.Array
     labels: I64 | None = None
@@ -67,6 +67,7 @@ def tokenise(
     keeps: list[Mask] = []
     units: list[I32] = []
     allowed: list[Mask] = []
+    numbered = 0
     placed = spans is not None or words is not None or (prompts is not None and answers_only)
     for first in range(0, len(documents), BATCH):
         texts: Sequence[str] = table.column("text").slice(first, BATCH).to_pylist()
@@ -91,11 +92,12 @@ def tokenise(
                 keep &= ~_inside(places, _spans(spans, first + number) + lengths[number])
             keeps.append(keep)
         if words is not None:
-            of_texts = [_words(text) for text in texts]
+            of_texts = [placed_words(text) for text in texts]
             may = words([names for names, _ in of_texts])
             for places, (_, bounds), good in zip(here, of_texts, may, strict=True):
                 unit, fine = _units(places, bounds, good)
-                units.append(unit)
+                units.append(np.where(unit == NO_WORD, NO_WORD, unit + numbered).astype(np.int32))
+                numbered += len(bounds)
                 allowed.append(fine)
     return Tokens(
         ids=np.concatenate(ids) if ids else np.empty(0, np.int32),
@@ -119,7 +121,8 @@ def words_of(text: str) -> list[str]:
     return [word.lower() for word in _pattern().findall(text)]
 
 
-def _words(text: str) -> tuple[list[str], I64]:
+def placed_words(text: str) -> tuple[list[str], I64]:
+    """The same words, and the code points [words, 2] where each begins and ends."""
     found = [(match.group().lower(), match.start(), match.end()) for match in _pattern().finditer(text)]
     return [word for word, _, _ in found], np.array([(start, stop) for _, start, stop in found], np.int64).reshape(-1, 2)
 

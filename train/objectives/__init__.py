@@ -22,7 +22,7 @@ __all__ = ["Objective", "load", "names"]
 
 def names() -> list[str]:
     """The names of the objectives in this folder."""
-    return sorted(entry.name for entry in pkgutil.iter_modules(__path__) if entry.name not in ("objective", "words"))
+    return sorted(entry.name for entry in pkgutil.iter_modules(__path__) if entry.name != "objective")
 
 
 def load(settings: Mapping[str, Any], where: str) -> Objective:

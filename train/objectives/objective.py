@@ -6,8 +6,9 @@ its *weight*, taken over all pieces and processes of a step; so a step is the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -34,7 +35,7 @@ class Stage:
     seed: int
     batch: int
     labels: Sequence[str] = ()
-    autocast: Any = field(default=None)  # a context for forward passes, in the run's precision
+    precision: Callable[[], Any] = nullcontext  # a context for forward passes
 
 
 class Objective(BaseModel):
