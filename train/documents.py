@@ -36,8 +36,11 @@ class Documents:
         return int(self.table.num_rows)
 
     def texts(self) -> list[str]:
-        """The texts as Python strings, for tokenizers."""
-        return list(self.table.column("text").to_pylist())
+        """The texts as Python strings, each behind its prompt where there are prompts."""
+        column = self.table.column("text")
+        if "prompt" in self.table.column_names:
+            column = pc.binary_join_element_wise(self.table.column("prompt"), column, "")
+        return list(column.to_pylist())
 
     def told(self) -> dict[str, Any]:
         """What RUN/recipe.json says of this data."""
@@ -85,6 +88,8 @@ def read(
         if prompts:
             columns["prompt"] = _prompt([_plain(table.column(column), "prompt", file) for column in prompts])
         tables.append(pa.table(columns))
+    if pii_spans and tables and not any("pii_spans" in table.column_names for table in tables):
+        raise UsageError(f"{place}: data.leave_out_pii needs the column pii_spans, and no shard has it; nothing would be left out")
     if not tables or not sum(table.num_rows for table in tables):
         raise InputRefused(f"{place}: holds no documents; expected shards with at least one row")
     whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
