@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from sanitize.errors import InputRefused, UsageError, nearest
 from sanitize.shards import Corpus, sha256
 
+_NOTHING, _LINE_END = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".arrow")
 
 
@@ -39,7 +40,7 @@ class Documents:
         """The texts as Python strings, each behind its prompt where there are prompts."""
         column = self.table.column("text")
         if "prompt" in self.table.column_names:
-            column = pc.binary_join_element_wise(self.table.column("prompt"), column, "")
+            column = pc.binary_join_element_wise(self.table.column("prompt"), column, _NOTHING)
         return list(column.to_pylist())
 
     def told(self) -> dict[str, Any]:
@@ -149,5 +150,7 @@ def _plain(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArray:
 
 def _prompt(columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Prompt columns as one text that ends in a line end: those that are not empty, a line end after each."""
-    parts = [pc.if_else(pc.equal(pc.utf8_length(column), 0), "", pc.binary_join_element_wise(column, "", "\n")) for column in columns]
-    return pc.binary_join_element_wise(*parts, "") if len(parts) > 1 else parts[0]
+    parts = [
+        pc.if_else(pc.equal(column, _NOTHING), _NOTHING, pc.binary_join_element_wise(column, _NOTHING, _LINE_END)) for column in columns
+    ]
+    return pc.binary_join_element_wise(*parts, _NOTHING) if len(parts) > 1 else parts[0]
