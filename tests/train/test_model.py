@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_told(corpus: Any, recipe: Any, tmp_path: Path, tok
     with pytest.raises(UsageError, match="another vocabulary"):
         tokenizer.save_pretrained(tmp_path / "tokenizer")
         fit({}, tokenizer={"path": str(tmp_path / "tokenizer")})
-    large = trained_tokenizer(["all sorts of other words and letters"] * 3, vocab=320, context=32)
+    large = trained_tokenizer(["all sorts of other words and letters stand here in a row beside each other"] * 3, vocab=340, context=32)
     bare = shutil.copytree(base, tmp_path / "bare")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (bare / name).unlink()
@@ -175,8 +175,6 @@ def test_classify_trains_the_last_layer_and_the_head(corpus: Any, recipe: Any, t
         for name in result["checkpoints"]
     ]
     assert losses[-1] < losses[0]
+    settings = recipe(corpus("one.jsonl", label=["a"] * 30), model={"arch": "bert"}, objective={"use": "classify"}, **sections)
     with pytest.raises(InputRefused, match="two or more"):
-        train.fit(
-            {**recipe(corpus("one.jsonl", label=["a"] * 30), **sections), "objective": {"use": "classify"}, "model": {"arch": "bert"}},
-            tmp_path / "x",
-        )
+        train.fit(settings, tmp_path / "other")
