@@ -145,7 +145,8 @@ def test_heavy_guests_are_invited_late(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in SOURCES if path not in LIBRARY], ids=name)
 def test_learning_knocks_at_the_door(path: Path) -> None:
     own = path.relative_to(ROOT).parts[0]
-    doors = {"train": ("sanitize.shards",), "eval": ("sanitize.shards", "sanitize.find", "sanitize.vault")}[own]
+    both = ("sanitize.shards", "sanitize.errors")
+    doors = {"train": both, "eval": (*both, "sanitize.find", "sanitize.vault")}[own]
     driver = name(path) == "eval/frontier.py"
     for module, line in imports(path):
         top = module.split(".")[0]
