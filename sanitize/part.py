@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -184,7 +184,8 @@ def checked(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> 
             *outer, key = first["loc"]
             for step in outer:
                 inner = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
-                model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+                among = [one for one in (inner, *get_args(inner)) if isinstance(one, type) and issubclass(one, BaseModel)]
+                model = among[0] if among else model
             raise PlanError(f"{path}: unknown key; {nearest(str(key), model.model_fields)}") from None
         raise PlanError(f"{path}: {first['msg']}") from None
 
