@@ -35,7 +35,7 @@ from sanitize.plan import Blacklist
 from sanitize.publish import Job, hashed, perform
 from sanitize.shards import Documents, table_writer
 from sanitize.spans import Buffers, arrow
-from sanitize.words import Spoken, spoken
+from sanitize.words import Spoken, spoken, touched
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -150,9 +150,8 @@ def _grams_of(words: Spoken, white: Sequence[Places]) -> tuple[U64, I64]:
 def _direct(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> pa.Table:
     """The words that each occurrence touches, in a row, as far as it touches any."""
     base = buffers.offsets[found["text_no"].to_numpy()]
-    first = np.searchsorted(words.stop, base + found["start_byte"].to_numpy(), side="right")
-    after = np.searchsorted(words.start, base + found["stop_byte"].to_numpy(), side="left")
-    many = np.maximum(after - first, 0)
+    first, after = touched(words, base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy())
+    many = after - first
     value = np.repeat(np.arange(len(many)), many)
     at = np.arange(many.sum()) + np.repeat(first - np.concatenate([[0], np.cumsum(many)[:-1]]), many) if len(many) else first
     rows, back = np.unique(at, return_inverse=True)
@@ -178,7 +177,7 @@ def blacklist(settings: Blacklist, ground: Ground, kinds: Sequence[str], key: Ke
     aside = ground.folder.parent / "blacklist"
 
     def work(task: _Aside) -> dict[str, Any]:
-        if not _anybody(ground.documents):
+        if settings.k > 1 and not _anybody(ground.documents):
             raise UsageError(NO_USER)
         return _counted(settings, ground, tuple(kinds) if settings.direct else (), key, aside, task.folder / "blacklist.parquet")
 

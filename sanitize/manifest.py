@@ -96,7 +96,7 @@ def summary_of(
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
         "by_kind": kinds,
         "parts": [dict(one) for one in told],
-        **({} if blacklist is None else {"blacklist": dict(blacklist)}),
+        **({} if blacklist is None else {"blacklist": {**blacklist, "masked": sum(result["words"] for result in applied)}}),
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
         "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
         "drill": dict(drilled),

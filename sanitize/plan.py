@@ -151,6 +151,13 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
                 raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
             if kind not in shape.find.kinds:
                 raise PlanError(f"{where}: {place} names {kind}, which is not in find.kinds; add it there, or take it out here")
+    for number, editor in enumerate(editors):
+        if "blacklist" in editor.needs and shape.blacklist is None:
+            raise PlanError(f"{where}: edit[{number}].use = {editor.use!r} masks what a blacklist lists; give the plan a [blacklist] table")
+        if "direct" in getattr(editor, "reasons", ()) and shape.blacklist is not None and not shape.blacklist.direct:
+            raise PlanError(
+                f"{where}: edit[{number}].reasons names direct, and blacklist.direct is false; set it to true, or take direct out"
+            )
     decided = {kind for editor in editors for kind in editor.kinds} | set(shape.leave)
     for kind in shape.find.kinds:
         if kind not in decided:

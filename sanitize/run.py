@@ -56,8 +56,9 @@ class Run:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
         self.index.hold(self.out)
-        if self.plan.blacklist and not any(role == "user_id" for unit in self.index.survey.units for _, role in unit.columns):
-            raise UsageError(NO_USER)
+        if self.plan.blacklist and self.plan.blacklist.k > 1:
+            if not any(role == "user_id" for unit in self.index.survey.units for _, role in unit.columns):
+                raise UsageError(NO_USER)
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
@@ -159,6 +160,7 @@ class Run:
                 drops=drops,
                 folder=task.folder,
                 ground=ground,
+                blacklist=self.blacklisted if self.plan.blacklist else None,
             )
             return {"editors": [{name: str(path) for name, path in one.tables.items()} for one in found]}
 

@@ -32,7 +32,7 @@ _BLOCK = 16_384  # words at a time: the columns then stay in the second-level ca
 _MULTIPLY = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), as in `mixed`
 _MULTIPLY_2 = np.uint64(0xC4CEB9FE1A85EC53)
 _STEP = 0x9E3779B97F4A7C15  # odd: powers of it can be undone modulo 2^64
-_SPOKEN = r"[\p{L}\p{M}\p{N}]+"
+SPOKEN = r"[\p{L}\p{M}\p{N}]+"
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,7 +93,7 @@ def spoken(buffers: Buffers) -> Spoken:
         wide = np.zeros(len(start), np.bool_)
         wide[np.searchsorted(start, beyond, side="right") - 1] = True
         inside = Buffers.of(cut(buffers, start[wide], stop[wide]))
-        low, high = matches(inside, _SPOKEN)
+        low, high = matches(inside, SPOKEN)
         folded = Buffers.of(arrow(pl.Series(cut(inside, low, high)).str.to_lowercase()))
         hashes = _hashes(np.append(folded.data, np.zeros(8, np.uint8)), folded.offsets[:-1], folded.offsets[1:], 0)
         shift = (start[wide] - inside.offsets[:-1])[np.searchsorted(inside.offsets, low, side="right") - 1]
@@ -104,6 +104,12 @@ def spoken(buffers: Buffers) -> Spoken:
         start, stop, hashes = start[order], stop[order], hashes[order]
     counts = np.diff(np.searchsorted(start, buffers.offsets))
     return Spoken(np.repeat(np.arange(len(counts), dtype=np.int32), counts), start, stop, hashes)
+
+
+def touched(words: Spoken, starts: I64, stops: I64) -> tuple[I64, I64]:
+    """The first word and the word after those that each span of the column touches."""
+    first = np.searchsorted(words.stop, starts, side="right")
+    return first, np.maximum(first, np.searchsorted(words.start, stops, side="left"))
 
 
 def _runs_of(inside: npt.NDArray[np.bool_], offsets: I64) -> tuple[I64, I64]:
