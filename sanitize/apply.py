@@ -282,8 +282,8 @@ class _Sheet:
     def _edit(
         self, task: ApplyTask, found: _Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray, cells: _Texts
     ) -> tuple[_Edits, _Occurrences, I64, I64]:
-        """What the editors say, one after the other; a kind belongs to the first editor that names it. Words that an editor found by reading
-        become occurrences among the others, which are returned too, each with its leaf and its place there."""
+        """What the editors say, one after the other; a kind belongs to the first editor that names it. Words that an editor found by
+        reading become occurrences among the others, which are returned too, each with its leaf and its place there."""
         rows, texts, parts = [], [], []
         words: list[_Words] = []
         spans: list[tuple[I64, I64]] = []

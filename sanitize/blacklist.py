@@ -32,7 +32,7 @@ from sanitize.errors import UsageError
 from sanitize.keyed import Key, siphash
 from sanitize.looks import Ground, here, occurrences_of, texts_of
 from sanitize.plan import Blacklist
-from sanitize.publish import Job, hashed, perform
+from sanitize.publish import Job, perform
 from sanitize.shards import Documents, table_writer
 from sanitize.spans import Buffers, arrow
 from sanitize.words import Spoken, spoken, touched
@@ -49,9 +49,8 @@ SEEN = pa.schema(
 )
 SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
 DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
-WHITE = pa.schema([pa.field("number", pa.int64()), pa.field("gram", pa.int64())])
-DEGREES = pa.schema([pa.field("gram", pa.int64()), pa.field("users", pa.int64())])
-_LAST = np.uint64(32)  # bits of an n-gram's number that are of its last word
+_BLOCK = 1 << 18  # rows of the list at a time
+_LAST, _TAIL = 32, (1 << 32) - 1  # the bits of an n-gram's number that are of its last word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,7 @@ class SeenTask:
     size: int
     k: int
     key: Key
-    white: tuple[Path, ...]  # the n-grams of each smaller size that k users wrote
+    smaller: tuple[Path, ...]  # the n-grams of each smaller size with their users, up to k
     gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there
     occurrences: Path
     kinds: tuple[str, ...]  # those whose values are direct identifiers
@@ -81,7 +80,7 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
     """Write `seen.parquet`, the n-grams of the range with their users; with single words also `spelled.parquet`, what they are, and
     `direct.parquet`, the values found. Returns how many words were read, and how many documents have no user."""
     user_of, hashes = _users(task)
-    places = [Places(_grams(path)) for path in task.white]
+    places = [Places(_frequent(path, task.k)) for path in task.smaller]
     found = occurrences_of(task.occurrences, task.kinds)
     spelled, direct, counted = [SPELLED.empty_table()], [DIRECT.empty_table()], np.zeros(task.last - task.first, np.bool_)
     read = 0
@@ -126,16 +125,17 @@ def _users(task: SeenTask) -> tuple[I32, I64]:
     return number[:-1].astype(np.int32), (~distinct).view(np.int64)
 
 
-def _grams(white: Path) -> U64:
-    """The frequent n-grams of one size, in the order of their places."""
-    return np.asarray(pq.read_table(white, columns=["gram"], partitioning=None).column("gram"), np.int64).view(np.uint64)
+def _frequent(degrees: Path, k: int) -> U64:
+    """The numbers of the n-grams of one size that k users wrote, in the order of their file."""
+    table = pq.read_table(degrees, columns=["gram", "users"], partitioning=None)
+    return np.asarray(table.filter(pc.equal(table.column("users"), k)).column("gram"), np.int64).view(np.uint64)
 
 
-def _grams_of(words: Spoken, white: Sequence[Places]) -> tuple[U64, I64]:
-    """The n-grams whose shorter ones are all frequent, with one word more than `white` has sizes, and the place of the first word of each."""
+def _grams_of(words: Spoken, smaller: Sequence[Places]) -> tuple[U64, I64]:
+    """The n-grams of one word more than `smaller` has sizes whose shorter ones are all frequent, and the place of their first word."""
     grams, begins = np.maximum(words.hashes, np.uint64(1)), np.arange(len(words.hashes))
     single: I64 = np.empty(0, np.int64)  # the place of each word
-    for size, known in enumerate(white, 1):
+    for size, known in enumerate(smaller, 1):
         place = np.full(len(words.hashes), -1, np.int64)
         place[begins] = known.of(grams)
         single = place if size == 1 else single
@@ -143,7 +143,7 @@ def _grams_of(words: Spoken, white: Sequence[Places]) -> tuple[U64, I64]:
         begins = np.flatnonzero((place[:-1] >= 0) & (place[1:] >= 0))
         begins = begins[begins + size < len(words.hashes)]
         begins = begins[words.text_no[begins] == words.text_no[begins + size]]
-        grams = (place[begins].view(np.uint64) << _LAST) | (single[begins + size] + 1).view(np.uint64)
+        grams = ((place[begins] << _LAST) | (single[begins + size] + 1)).view(np.uint64)
     return grams, begins
 
 
@@ -212,47 +212,70 @@ def _counted(settings: Blacklist, ground: Ground, kinds: tuple[str, ...], key: K
     """Level after level, and the table."""
     ask = ground.engine.sql
     aside.mkdir(parents=True, exist_ok=True)
-    nothing = {"degrees": aside / "no-degrees.parquet", "white": aside / "no-white.parquet"}
-    pq.write_table(DEGREES.empty_table(), nothing["degrees"])
-    pq.write_table(WHITE.empty_table(), nothing["white"])
-    degrees, white, first = [nothing["degrees"]] * 3, [nothing["white"]] * 2, {}
-    told: dict[str, Any] = {}
-    for size in range(1, settings.n + 1):
-        if size > 1 and settings.k == 1:
-            break  # nothing has fewer than one user
-        results, files = _seen(settings, ground, size, tuple(white[: size - 1]), kinds, key, aside)
-        if size == 1:
-            first = files
-            told = {name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")}
-        degrees[size - 1] = aside / f"degrees-{size}.parquet"
-        ask(queries.query("blacklist_degrees").text, {"seen": files["seen"]}, degrees[size - 1], k=settings.k)
-        if size < settings.n:
-            white[size - 1] = aside / f"white-{size}.parquet"
-            ask(queries.query("blacklist_white").text, {"degrees": [degrees[size - 1]]}, white[size - 1], k=settings.k)
-    sources = {
-        **{f"degrees_{size}": [path] for size, path in enumerate(degrees, 1)},
-        **{f"white_{size}": [path] for size, path in enumerate(white, 1)},
-        "spelled": first["spelled"],
-        "direct": first["direct"],
-    }
-    ask(queries.query("blacklist_rows").text, sources, aside / "rows.parquet", k=settings.k)
-    with pq.ParquetFile(aside / "rows.parquet") as rows, table_writer(out, tables.BLACKLIST.schema) as file:
-        for batch in rows.iter_batches(1 << 18, use_threads=False):
-            file.write_table(pa.Table.from_batches([batch]).cast(tables.BLACKLIST.schema))
-    listed = pl.scan_parquet(out).group_by("n", "reason").agg(ngrams=pl.len()).sort("n", "reason").collect()
-    by_size = {reason: dict(listed.filter(reason=reason).select("n", "ngrams").iter_rows()) for reason in ("direct", "indirect")}
+    results, first = _seen(settings, ground, 1, (), kinds, key, aside)
+    direct = aside / "direct.parquet"
+    ask(queries.query("blacklist_direct").text, {"direct": first["direct"]}, direct)
+    smaller: list[Path] = []
+    for size in range(1, settings.n + 1) if settings.k > 1 else ():  # nothing has fewer than one user
+        files = first if size == 1 else _seen(settings, ground, size, tuple(smaller), (), key, aside)[1]
+        degrees = aside / f"degrees-{size}.parquet"
+        ask(queries.query("blacklist_degrees").text, {"seen": files["seen"]}, degrees, k=settings.k)
+        if size == 1:  # the order of the words becomes that of all n-grams
+            words = aside / "words.parquet"
+            ask(queries.query("blacklist_words").text, {"degrees": [degrees], "spelled": first["spelled"]}, words)
+            degrees = words
+        smaller.append(degrees)
+    listed = _write(settings.k, direct, smaller, out)
     return {
         **settings.model_dump(),
-        **told,
-        "listed": {
-            "direct": sum(by_size["direct"].values()),
-            "indirect": {str(size): by_size["indirect"].get(size, 0) for size in range(1, settings.n + 1)},
-        },
+        **{name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")},
+        "listed": {"direct": listed.pop(0), "indirect": {str(size): listed.get(size, 0) for size in range(1, settings.n + 1)}},
     }
+
+
+def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> dict[int, int]:
+    """The table, from the n-grams of each size with their users; returns how many indirect ones it lists by size, and direct ones as 0."""
+    found = pl.DataFrame(pq.read_table(direct, partitioning=None))
+    listed = {0: found.height}
+    with table_writer(out, tables.BLACKLIST.schema) as file:
+
+        def write(ngrams: pl.Series, n: pl.Series | int, users: pl.Series | None, reason: str) -> None:
+            many = len(ngrams)
+            sizes = n.to_numpy().astype(np.int32) if isinstance(n, pl.Series) else np.full(many, n, np.int32)
+            counts = pa.nulls(many, pa.int64()) if users is None else users.to_arrow()
+            reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(many, np.int64)))
+            file.write_table(pa.table([arrow(ngrams), sizes, counts, reasons], schema=tables.BLACKLIST.schema))
+
+        word, heads = pl.Series([], dtype=pl.String), np.empty(0, np.int64)
+        for size, path in enumerate(sizes, 1):
+            mine = found.filter(pl.col("n") == size)
+            write(mine["ngram"], mine["n"], None, "direct")
+            listed[size] = 0
+            with pq.ParquetFile(path) as degrees:
+                for batch in degrees.iter_batches(_BLOCK, use_threads=False):
+                    rows = pl.DataFrame(batch).filter(pl.col("users") < k)
+                    listed[size] += rows.height
+                    if size == 1:
+                        write(rows["word"], 1, rows["users"], "indirect")
+                        continue
+                    gram = rows["gram"].to_numpy()
+                    parts = [gram >> _LAST, (gram & _TAIL) - 1]
+                    if size == 3:
+                        parts[:1] = [heads[parts[0]] >> _LAST, (heads[parts[0]] & _TAIL) - 1]
+                    spelled = pl.DataFrame({str(place): word.gather(part) for place, part in enumerate(parts)})
+                    write(spelled.select(pl.concat_str(pl.all(), separator=" ")).to_series(), size, rows["users"], "indirect")
+            if size == 1 and len(sizes) > 1:
+                table = pl.DataFrame(pq.read_table(path, columns=["word", "users"], partitioning=None))
+                word = table.filter(pl.col("users") == k)["word"]
+            if size == 2 and len(sizes) > 2:
+                heads = _frequent(path, k).view(np.int64)
+        rest = found.filter(pl.col("n") > len(sizes))
+        write(rest["ngram"], rest["n"], None, "direct")
+    return listed
 
 
 def _seen(
-    settings: Blacklist, ground: Ground, size: int, white: tuple[Path, ...], kinds: tuple[str, ...], key: Key, aside: Path
+    settings: Blacklist, ground: Ground, size: int, smaller: tuple[Path, ...], kinds: tuple[str, ...], key: Key, aside: Path
 ) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
     """What the tasks return of one size, and their tables."""
     names = ("seen", "spelled", "direct") if size == 1 else ("seen",)
@@ -267,16 +290,16 @@ def _seen(
             size=size,
             k=settings.k,
             key=key,
-            white=white,
+            smaller=smaller,
             gone=ground.gone,
             occurrences=ground.occurrences[no],
-            kinds=kinds if size == 1 else (),
+            kinds=kinds,
             folder=ground.spill / f"blacklist-{size}-{no}",
         )
         outputs = {f"{name}.parquet": aside / f"{name}-{size}" / f"{no:05d}.parquet" for name in names}
         for name in names:
             files[name].append(outputs[f"{name}.parquet"])
+        # the smaller sizes follow from what the fingerprint says
         record = aside / "tasks" / f"{size}-{no:05d}.json"
-        fingerprint = hashed(ground.fingerprint, settings.k, size, [pc.sum(pq.read_table(path).column("gram")).as_py() for path in white])
-        jobs.append(Job(work=seen_task, task=task, record=record, fingerprint=fingerprint, outputs=outputs))
+        jobs.append(Job(work=seen_task, task=task, record=record, fingerprint=ground.fingerprint, outputs=outputs))
     return ground.map("blacklist", jobs), files

@@ -79,6 +79,7 @@ class Degrees:
     def __init__(self, k: int, out: Callable[[U64, I32], None], most: int = 384 << 20) -> None:
         assert k > 1
         self._k, self._out = k, out
+        self._count = 0
         self._most = max(_FIRST, 1 << ((most // (8 + 4 * (k - 1))).bit_length() - 1))
         self._renew(_FIRST)
 

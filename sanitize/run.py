@@ -56,9 +56,9 @@ class Run:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
         self.index.hold(self.out)
-        if self.plan.blacklist and self.plan.blacklist.k > 1:
-            if not any(role == "user_id" for unit in self.index.survey.units for _, role in unit.columns):
-                raise UsageError(NO_USER)
+        wants_users = self.plan.blacklist is not None and self.plan.blacklist.k > 1
+        if wants_users and not any(role == "user_id" for unit in self.index.survey.units for _, role in unit.columns):
+            raise UsageError(NO_USER)
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()

@@ -7,3 +7,4 @@
 SELECT gram, CASE WHEN count(*) > count(user_hash) OR count(*) >= $k THEN CAST($k AS BIGINT) ELSE count(*) END AS users
 FROM (SELECT DISTINCT gram, user_hash FROM seen) AS pairs
 GROUP BY gram
+ORDER BY gram

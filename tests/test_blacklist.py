@@ -87,7 +87,7 @@ def listed(work: Path, summary: dict[str, Any]) -> Listed:
     table = pq.read_table(work / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet")
     assert table.schema.equals(tables.BLACKLIST.schema)
     rows = [tuple(row.values()) for row in table.to_pylist()]
-    assert rows == sorted(rows, key=lambda row: (row[1], row[0].encode(), row[3])) and len(set(rows)) == len(rows)
+    assert rows == sorted(rows, key=lambda row: (row[1], row[3], row[0].encode())) and len(set(rows)) == len(rows)
     told = summary["blacklist"]["listed"]
     assert told["direct"] == sum(row[3] == "direct" for row in rows)
     for size, many in told["indirect"].items():

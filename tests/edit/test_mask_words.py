@@ -162,7 +162,7 @@ def test_the_baseline_of_the_paper(tmp_path: Path) -> None:
         "direct": True,
         "documents": 2,
         "without_user": 2,
-        "words": 19,
+        "words": 18,
         "listed": {"direct": 1, "indirect": {"1": 0}},
         "masked": 4,
     }
