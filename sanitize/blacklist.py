@@ -13,7 +13,7 @@ over the texts in tasks and one statement over what they saw.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ SEEN = pa.schema(
 )
 SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
 DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
+_PIECE = 1 << 20  # bytes of text at a time
 _BLOCK = 1 << 18  # rows of the list at a time
 _LAST, _TAIL = 32, (1 << 32) - 1  # the bits of an n-gram's number that are of its last word
 
@@ -91,7 +92,7 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
             out.write_table(pa.table([pa.array(grams.view(np.int64)), column], schema=SEEN))
 
         degrees = Degrees(task.k, write) if task.k > 1 else None
-        for docs, cells, texts in texts_of(task.documents, task.leaves, task.first, task.last, task.gone):
+        for docs, cells, texts in _pieces(texts_of(task.documents, task.leaves, task.first, task.last, task.gone)):
             buffers = Buffers.of(texts)
             words = spoken(buffers)
             read += len(words.hashes)
@@ -111,6 +112,17 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
         _write_once(pa.concat_tables(direct), "ngram", task.folder / "direct.parquet")
     none = len(hashes) - 1 if len(hashes) else -1  # the last number is nobody's
     return {"words": read, "documents": int(counted.sum()), "without_user": int((user_of[counted] == none).sum())}
+
+
+def _pieces(sights: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
+    """The same texts, a few at a time: their columns then stay in the cache."""
+    for docs, cells, texts in sights:
+        offsets = Buffers.of(texts).offsets
+        low = 0
+        while low < len(texts):
+            high = max(low + 1, int(np.searchsorted(offsets, offsets[low] + _PIECE, side="right")) - 1)
+            yield docs[low:high], cells[low:high], texts.slice(low, high - low)
+            low = high
 
 
 def _users(task: SeenTask) -> tuple[I32, I64]:
@@ -152,13 +164,12 @@ def _direct(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> pa.Table:
     base = buffers.offsets[found["text_no"].to_numpy()]
     first, after = touched(words, base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy())
     many = after - first
-    value = np.repeat(np.arange(len(many)), many)
-    at = np.arange(many.sum()) + np.repeat(first - np.concatenate([[0], np.cumsum(many)[:-1]]), many) if len(many) else first
-    rows, back = np.unique(at, return_inverse=True)
-    text = pl.Series(words.spelled(buffers, rows)).gather(back)
-    listed = pl.DataFrame({"value": value, "word": text}).group_by("value", maintain_order=True)
-    frame = listed.agg(pl.col("word").str.join(" ").alias("ngram"), pl.len().alias("n")).unique("ngram", maintain_order=True)
-    return pa.table([arrow(frame["ngram"]), frame["n"].cast(pl.Int32).to_arrow()], schema=DIRECT)
+    first, many = first[many > 0], many[many > 0]
+    edges = np.concatenate([[0], np.cumsum(many)])
+    rows, back = np.unique(np.arange(edges[-1]) + np.repeat(first - edges[:-1], many), return_inverse=True)
+    text = words.spelled(buffers, rows).cast(pa.string()).take(pa.array(back))
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(edges, pa.int32()), text), " ")
+    return pa.table([joined.cast(pa.large_string()), many.astype(np.int32)], schema=DIRECT)
 
 
 def _write_once(table: pa.Table, key: str, path: Path) -> None:

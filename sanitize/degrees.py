@@ -127,11 +127,11 @@ class Degrees:
         self._count = 0
 
     def _grow(self) -> None:
-        """The same in more slots; where these are all there may be, everything goes out."""
+        """The same in four times the slots; where these are all there may be, everything goes out."""
         before, users, count = self._slots.keys, self._users, self._count
         if len(before) >= self._most:
             return self.done()
-        self._renew(min(self._most, len(before) * (4 if len(before) < 1 << 20 else 2)))
+        self._renew(min(self._most, 4 * len(before)))
         held = np.flatnonzero(before)
         for low in range(0, len(held), _BLOCK):
             rows = held[low : low + _BLOCK]
