@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sanitize.replay import replay
     from sanitize.run import find, run
     from sanitize.shards import Corpus
+    from sanitize.subject import subject
     from sanitize.verify import check as verify
 
 # where each name lives; of one that is another there, that too
@@ -45,6 +46,7 @@ _HOMES = {
     "run": "run",
     "sql": "ask",
     "status": "ask",
+    "subject": "subject",
     "top": "ask",
     "verify": "verify:check",
 }
@@ -68,6 +70,7 @@ __all__ = [
     "run",
     "sql",
     "status",
+    "subject",
     "top",
     "verify",
 ]

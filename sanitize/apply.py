@@ -6,7 +6,7 @@ edits are spliced in one sweep per column. Every byte of text outside the edits 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,12 @@ from sanitize.keyed import Key, siphash
 from sanitize.part import Batch, Counts, Editor, Rewrites, Sight
 from sanitize.rowgroups import cut, text_bytes
 from sanitize.shards import CellColumn, Documents, cells_of, table_writer, writer
-from sanitize.spans import Buffers, cut_nested, splice
+from sanitize.spans import Buffers, arrow, cut_nested, splice
 
 I64 = npt.NDArray[np.int64]
 ROW_GROUP = 5_000  # rows of an output row group, unless its texts are long; part of what makes the files byte-identical
 ROW_GROUP_BYTES = 64 << 20
+SUBJECT = "subject"  # the part that erases a person, in `edits`
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 
 KEPT = pa.schema(
@@ -64,6 +65,8 @@ class ApplyTask:
     by_position: bool  # draws hang on doc_no, because ids repeat
     gone: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
+    erased: tuple[int, ...] = ()  # values of people who are to be forgotten: a label takes their place, whatever the plan says
+    shunned: tuple[str, ...] = ()  # what stands before the @ in their addresses: no variant may say it again
 
     @property
     def told(self) -> str:
@@ -118,7 +121,8 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         groups.flush()
         if not rows:
             out.write_table(schema.empty_table())
-    return {"rows": rows, "bytes": shard.stat().st_size, "by_kind": done.by_kind, "masked": done.masked, "words": done.words}
+    told = {"by_kind": done.by_kind, "masked": done.masked, "words": done.words, "erased": done.erased}
+    return {"rows": rows, "bytes": shard.stat().st_size, **told}
 
 
 class _Groups:
@@ -166,6 +170,7 @@ class _Occurrences:
     kind: npt.NDArray[np.int32]
     value_id: I64
     swept: npt.NDArray[np.bool_]  # added by the leak check
+    erased: npt.NDArray[np.bool_]  # of a value that nobody may keep
     kept: tuple[npt.NDArray[np.bool_], ...]  # one column an editor
     names: pa.Array
 
@@ -178,8 +183,8 @@ class _Occurrences:
         return _Occurrences(**columns, kept=tuple(kept[rows] for kept in self.kept), names=self.names)
 
 
-_ARRAYS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id", "swept")
-_COLUMNS = [*_ARRAYS[:-1], "finder"]
+_ARRAYS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id", "swept", "erased")
+_COLUMNS = [*_ARRAYS[:-2], "finder"]
 
 
 def _occurrences(task: ApplyTask) -> _Occurrences:
@@ -194,19 +199,20 @@ def _occurrences(task: ApplyTask) -> _Occurrences:
     )
     wanted = np.isin(np.array(kind.dictionary.to_pylist(), object), edited)
     code = np.asarray(kind.indices, np.int32)
-    rows = np.flatnonzero(wanted[code]) if len(code) else np.empty(0, np.int64)
+    erased = np.isin(np.asarray(table.column("value_id")), np.array(task.erased, np.int64))
+    rows = np.flatnonzero(wanted[code] | erased) if len(code) else np.empty(0, np.int64)
     columns = {name: np.asarray(table.column(name))[rows] for name in _COLUMNS if name not in ("kind", "finder")}
     columns["kind"] = code[rows]
     finder = table.column("finder").chunk(0) if table.num_rows else None
     by_sweep = (
         np.asarray(pc.equal(finder.dictionary, tables.SWEEP))[np.asarray(finder.indices)] if finder is not None else np.empty(0, np.bool_)
     )
-    columns["swept"] = by_sweep[rows]
+    columns["swept"], columns["erased"] = by_sweep[rows], erased[rows]
     if len(read) > 1:
         order = np.lexsort((-columns["stop_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
         columns = {name: column[order] for name, column in columns.items()}
     # an original cannot stay where a swept value reaches into it
-    free = ~columns["swept"]
+    free = ~columns["swept"] & ~columns["erased"]
     for row in np.flatnonzero(columns["swept"]):
         low, high = (np.searchsorted(columns["doc_no"], columns["doc_no"][row], side=side) for side in ("left", "right"))
         near = slice(int(low), int(high))
@@ -292,7 +298,7 @@ class _Sheet:
         for number, editor in enumerate(task.editors):
             mine = np.isin(np.array(found.names.to_pylist(), object), list(editor.kinds)) & ~claimed
             claimed |= mine
-            which = np.flatnonzero(mine[found.kind]) if len(found.kind) else np.empty(0, np.int64)
+            which = np.flatnonzero(mine[found.kind] & ~found.erased) if len(found.kind) else np.empty(0, np.int64)
             if editor.reads == "texts":
                 for made, row, one in cells.rewritten(editor, found, which, len(found.doc_no) + sum(len(one.leaf) for one in words)):
                     words.append(one)
@@ -313,6 +319,8 @@ class _Sheet:
             )
             batch = Batch(occurrences=frame, doc_ids=doc_ids.take(pa.array(which)))
             changed, replacement, labels = editor.run(batch)
+            if task.shunned:
+                replacement = _shunning(task.shunned, frame["kind"].gather(changed), replacement)
             reach = editor.reach(batch, changed)
             wider |= reach is not None
             spans.append(reach or (found.start_byte[which[changed]], found.stop_byte[which[changed]]))
@@ -321,6 +329,13 @@ class _Sheet:
             parts.append(np.full(len(changed), number, np.int32))
             if labels is not None:
                 self.labels.append(labels)
+        erased = np.flatnonzero(found.erased)
+        if len(erased):
+            labels = pa.array([f"[{name}]" for name in found.names.to_pylist()], pa.large_string())
+            rows.append(erased)
+            texts.append(labels.take(pa.array(found.kind[erased])))
+            parts.append(np.full(len(erased), len(task.editors), np.int32))
+            spans.append((found.start_byte[erased], found.stop_byte[erased]))
         if not rows:
             nothing = np.empty(0, np.int64)
             none = _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
@@ -380,7 +395,7 @@ class _Sheet:
         return _Edits(edits.row[keep], start[keep], stop[keep], edits.part[keep], text.take(pa.array(keep)))
 
     def _edit_table(self, task: ApplyTask, edits: _Edits, found: _Occurrences) -> pa.Table:
-        parts = pa.array([editor.use for editor in task.editors], pa.string())
+        parts = pa.array([*(editor.use for editor in task.editors), SUBJECT], pa.string())
         arrays = {
             "doc_no": pa.array(found.doc_no[edits.row]),
             "cell": pa.array(found.cell[edits.row]),
@@ -481,7 +496,7 @@ def _with_words(found: _Occurrences, leaf: I64, flat: I64, words: list[_Words]) 
     many = sum(len(one.leaf) for one in words)
     columns["kind"] = np.append(found.kind, np.full(many, len(found.names), np.int32))
     columns["value_id"] = np.append(found.value_id, np.full(many, _NO_VALUE, np.int64))
-    columns["swept"] = np.append(found.swept, np.zeros(many, np.bool_))
+    columns["swept"], columns["erased"] = (np.append(one, np.zeros(many, np.bool_)) for one in (found.swept, found.erased))
     kept = tuple(np.append(one, np.zeros(many, np.bool_)) for one in found.kept)
     names = pa.concat_arrays([found.names.cast(pa.string()), pa.array([WORD], pa.string())])
     order = np.lexsort((-columns["stop_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
@@ -497,6 +512,7 @@ class _Tally:
     def __init__(self) -> None:
         self.by_kind: dict[str, dict[str, int]] = {}
         self.masked = self.words = 0
+        self.erased: dict[str, int] = {}
 
     def add(self, made: _Sheet) -> None:
         names = made.found.names.to_pylist()
@@ -507,6 +523,16 @@ class _Tally:
                     counts[what] += times
         self.masked += made.masked
         self.words += made.words
+        if made.found.erased.any():
+            for kind, times in zip(names, np.bincount(made.found.kind[made.found.erased], minlength=len(names)).tolist(), strict=True):
+                self.erased[kind] = self.erased.get(kind, 0) + times
+
+
+def _shunning(shunned: Sequence[str], kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
+    """The replacements, with a label where one has the local part of an address that is to be forgotten."""
+    made = pl.Series(replacement)
+    again = made.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(shunned).implode()).fill_null(False)
+    return arrow(pl.select(pl.when(again).then(pl.concat_str(pl.lit("["), kinds, pl.lit("]"))).otherwise(made)).to_series())
 
 
 def _cell_key(found: _Occurrences) -> I64:

@@ -49,6 +49,7 @@ def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occu
 def status(work: Path | str) -> dict[str, Any]:
     """What WORK holds: its index, the runs made from it with the tasks done of each, and who is at work in it."""
     from sanitize.lock import holder_of
+    from sanitize.notebook import Told
     from sanitize.shards import read_json
 
     work = Path(work)
@@ -62,7 +63,7 @@ def status(work: Path | str) -> dict[str, Any]:
         }
         for folder in sorted((work / "runs").glob("*"))
     ]
-    return {
+    told = {
         "indexed": bool(index),
         "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
         "tasks": len(index.get("ranges", [])),
@@ -71,6 +72,7 @@ def status(work: Path | str) -> dict[str, Any]:
         "runs": runs,
         "held_by": holder_of(work),
     }
+    return Told("status", told)
 
 
 def answer(

@@ -13,6 +13,7 @@ over the texts in tasks and one statement over what they saw.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,8 @@ from sanitize.errors import UsageError
 from sanitize.keyed import Key, siphash
 from sanitize.looks import Ground, here, occurrences_of, texts_of
 from sanitize.plan import Blacklist
-from sanitize.publish import Job, perform
-from sanitize.shards import Documents, table_writer
+from sanitize.publish import Job, hashed, perform
+from sanitize.shards import Documents, sha256, table_writer
 from sanitize.spans import Buffers, arrow
 from sanitize.words import Spoken, spoken, touched
 
@@ -69,6 +70,8 @@ class SeenTask:
     gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there
     occurrences: Path
     kinds: tuple[str, ...]  # those whose values are direct identifiers
+    erased: tuple[int, ...]  # values of people who are to be forgotten: nobody said their words
+    mentions: tuple[Path, ...]  # where such people are named
     folder: Path
 
     @property
@@ -83,6 +86,7 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
     user_of, hashes = _users(task)
     places = [Places(_frequent(path, task.k)) for path in task.smaller]
     found = occurrences_of(task.occurrences, task.kinds)
+    unsaid = _unsaid(task)
     spelled, direct, counted = [SPELLED.empty_table()], [DIRECT.empty_table()], np.zeros(task.last - task.first, np.bool_)
     read = 0
     with table_writer(task.folder / "seen.parquet", SEEN) as out:
@@ -95,7 +99,9 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
         for docs, cells, texts in _pieces(texts_of(task.documents, task.leaves, task.first, task.last, task.gone)):
             buffers = Buffers.of(texts)
             words = spoken(buffers)
-            read += len(words.hashes)
+            if unsaid.height:
+                words.hashes[_touching(buffers, words, here(unsaid, docs, cells))[0]] = 0
+            read += int(np.count_nonzero(words.hashes))
             counted[docs - task.first] = True
             if degrees is not None:
                 grams, begins = _grams_of(words, places)
@@ -112,6 +118,18 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
         _write_once(pa.concat_tables(direct), "ngram", task.folder / "direct.parquet")
     none = len(hashes) - 1 if len(hashes) else -1  # the last number is nobody's
     return {"words": read, "documents": int(counted.sum()), "without_user": int((user_of[counted] == none).sum())}
+
+
+def _unsaid(task: SeenTask) -> pl.DataFrame:
+    """Where something stands that is to be forgotten."""
+    columns = occurrences_of(None, ()).columns
+    files = [*([task.occurrences] if task.erased else ()), *task.mentions]
+    read = [pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None)) for path in files]
+    if not read:
+        return occurrences_of(None, ())
+    gone = pl.Series(task.erased, dtype=pl.Int64)
+    read[0] = read[0].filter(pl.col("value_id").is_in(gone.implode())) if task.erased else read[0]
+    return pl.concat(read).sort("doc_no", "cell", "start")
 
 
 def _pieces(sights: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
@@ -145,7 +163,8 @@ def _frequent(degrees: Path, k: int) -> U64:
 
 def _grams_of(words: Spoken, smaller: Sequence[Places]) -> tuple[U64, I64]:
     """The n-grams of one word more than `smaller` has sizes whose shorter ones are all frequent, and the place of their first word."""
-    grams, begins = np.maximum(words.hashes, np.uint64(1)), np.arange(len(words.hashes))
+    begins = np.flatnonzero(words.hashes)
+    grams = words.hashes[begins]
     single: I64 = np.empty(0, np.int64)  # the place of each word
     for size, known in enumerate(smaller, 1):
         place = np.full(len(words.hashes), -1, np.int64)
@@ -161,15 +180,22 @@ def _grams_of(words: Spoken, smaller: Sequence[Places]) -> tuple[U64, I64]:
 
 def _direct(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> pa.Table:
     """The words that each occurrence touches, in a row, as far as it touches any."""
+    at, edges = _touching(buffers, words, found)
+    rows, back = np.unique(at, return_inverse=True)
+    text = words.spelled(buffers, rows).cast(pa.string()).take(pa.array(back))
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(edges, pa.int32()), text), " ")
+    said = np.logical_and.reduceat(words.hashes[at] != 0, edges[:-1]) if len(at) else np.empty(0, np.bool_)
+    return pa.table([joined.cast(pa.large_string()), np.diff(edges).astype(np.int32)], schema=DIRECT).filter(pa.array(said))
+
+
+def _touching(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> tuple[I64, I64]:
+    """The words that occurrences touch, one occurrence after the other, and where those of each that touches any begin."""
     base = buffers.offsets[found["text_no"].to_numpy()]
     first, after = touched(words, base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy())
     many = after - first
     first, many = first[many > 0], many[many > 0]
-    edges = np.concatenate([[0], np.cumsum(many)])
-    rows, back = np.unique(np.arange(edges[-1]) + np.repeat(first - edges[:-1], many), return_inverse=True)
-    text = words.spelled(buffers, rows).cast(pa.string()).take(pa.array(back))
-    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(edges, pa.int32()), text), " ")
-    return pa.table([joined.cast(pa.large_string()), many.astype(np.int32)], schema=DIRECT)
+    edges = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
+    return np.arange(edges[-1]) + np.repeat(first - edges[:-1], many), edges
 
 
 def _write_once(table: pa.Table, key: str, path: Path) -> None:
@@ -179,18 +205,53 @@ def _write_once(table: pa.Table, key: str, path: Path) -> None:
         out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table.schema))
 
 
-def blacklist(settings: Blacklist, ground: Ground, kinds: Sequence[str], key: Key, out: Path) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class _Count:
+    """What is counted, and over what."""
+
+    settings: Blacklist
+    ground: Ground
+    kinds: tuple[str, ...]
+    key: Key
+    erased: tuple[int, ...]
+    mentions: Sequence[Path]
+    aside: Path
+    fingerprint: str
+
+
+def blacklist(
+    settings: Blacklist,
+    ground: Ground,
+    *,
+    kinds: Sequence[str],
+    key: Key,
+    out: Path,
+    erased: tuple[int, ...] = (),
+    mentions: Sequence[Path] = (),
+) -> dict[str, Any]:
     """Make the table `blacklist` at `out`, unless it is there; returns the settings, the documents (and those without a user) and words
-    it was counted over, and how many n-grams it lists by size and reason. `kinds` are those whose values are direct identifiers.
+    it was counted over, and how many n-grams it lists by size and reason. `kinds` are those whose values are direct identifiers; values
+    that are `erased`, and names at their `mentions` (one file a task), are not said by anybody.
 
     UsageError where no document has a user.
     """
     aside = ground.folder.parent / "blacklist"
 
+    count = _Count(
+        settings=settings,
+        ground=ground,
+        kinds=tuple(kinds) if settings.direct else (),
+        key=key,
+        erased=erased,
+        mentions=mentions,
+        aside=aside,
+        fingerprint=hashed(ground.fingerprint, erased, [sha256(path) for path in (*ground.gone, *mentions)]),
+    )
+
     def work(task: _Aside) -> dict[str, Any]:
         if settings.k > 1 and not _anybody(ground.documents):
             raise UsageError(NO_USER)
-        return _counted(settings, ground, tuple(kinds) if settings.direct else (), key, aside, task.folder / "blacklist.parquet")
+        return _counted(count, task.folder / "blacklist.parquet")
 
     task = _Aside(ground.spill / "blacklist")
     made = perform(
@@ -198,7 +259,7 @@ def blacklist(settings: Blacklist, ground: Ground, kinds: Sequence[str], key: Ke
             work=work,
             task=task,
             record=ground.folder.parent / "tasks" / "blacklist.json",
-            fingerprint=ground.fingerprint,
+            fingerprint=count.fingerprint,
             outputs={"blacklist.parquet": out},
         )
     )
@@ -219,16 +280,16 @@ def _anybody(documents: Documents) -> bool:
     return any(table.column("user_id").null_count < table.num_rows for table in tables_)
 
 
-def _counted(settings: Blacklist, ground: Ground, kinds: tuple[str, ...], key: Key, aside: Path, out: Path) -> dict[str, Any]:
+def _counted(count: _Count, out: Path) -> dict[str, Any]:
     """Level after level, and the table."""
-    ask = ground.engine.sql
+    settings, aside, ask = count.settings, count.aside, count.ground.engine.sql
     aside.mkdir(parents=True, exist_ok=True)
-    results, first = _seen(settings, ground, 1, (), kinds, key, aside)
+    results, first = _seen(count, 1, ())
     direct = aside / "direct.parquet"
     ask(queries.query("blacklist_direct").text, {"direct": first["direct"]}, direct)
     smaller: list[Path] = []
     for size in range(1, settings.n + 1) if settings.k > 1 else ():  # nothing has fewer than one user
-        files = first if size == 1 else _seen(settings, ground, size, tuple(smaller), (), key, aside)[1]
+        files = first if size == 1 else _seen(count, size, tuple(smaller))[1]
         degrees = aside / f"degrees-{size}.parquet"
         ask(queries.query("blacklist_degrees").text, {"seen": files["seen"]}, degrees, k=settings.k)
         if size == 1:  # the order of the words becomes that of all n-grams
@@ -240,19 +301,21 @@ def _counted(settings: Blacklist, ground: Ground, kinds: tuple[str, ...], key: K
     return {
         **settings.model_dump(),
         **{name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")},
-        "listed": {"direct": listed.pop(0), "indirect": {str(size): listed.get(size, 0) for size in range(1, settings.n + 1)}},
+        "listed": listed,
     }
 
 
-def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> dict[int, int]:
-    """The table, from the n-grams of each size with their users; returns how many indirect ones it lists by size, and direct ones as 0."""
+def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> list[dict[str, Any]]:
+    """The table, from the n-grams of each size with their users; returns how many it lists by size and reason."""
     found = pl.DataFrame(pq.read_table(direct, partitioning=None))
-    listed = {0: found.height}
+    listed: Counter[tuple[int, str]] = Counter(dict.fromkeys(((size, "indirect") for size in range(1, len(sizes) + 1)), 0))
     with table_writer(out, tables.BLACKLIST.schema) as file:
 
         def write(ngrams: pl.Series, n: pl.Series | int, users: pl.Series | None, reason: str) -> None:
             many = len(ngrams)
             sizes = n.to_numpy().astype(np.int32) if isinstance(n, pl.Series) else np.full(many, n, np.int32)
+            for size, times in zip(*np.unique(sizes, return_counts=True), strict=True):
+                listed[int(size), reason] += int(times)
             counts = pa.nulls(many, pa.int64()) if users is None else users.to_arrow()
             reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(many, np.int64)))
             file.write_table(pa.table([arrow(ngrams), sizes, counts, reasons], schema=tables.BLACKLIST.schema))
@@ -261,11 +324,9 @@ def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> dict[int, 
         for size, path in enumerate(sizes, 1):
             mine = found.filter(pl.col("n") == size)
             write(mine["ngram"], mine["n"], None, "direct")
-            listed[size] = 0
             with pq.ParquetFile(path) as degrees:
                 for batch in degrees.iter_batches(_BLOCK, use_threads=False):
                     rows = pl.DataFrame(batch).filter(pl.col("users") < k)
-                    listed[size] += rows.height
                     if size == 1:
                         write(rows["word"], 1, rows["users"], "indirect")
                         continue
@@ -282,13 +343,12 @@ def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> dict[int, 
                 heads = _frequent(path, k).view(np.int64)
         rest = found.filter(pl.col("n") > len(sizes))
         write(rest["ngram"], rest["n"], None, "direct")
-    return listed
+    return [{"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(listed.items())]
 
 
-def _seen(
-    settings: Blacklist, ground: Ground, size: int, smaller: tuple[Path, ...], kinds: tuple[str, ...], key: Key, aside: Path
-) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
+def _seen(count: _Count, size: int, smaller: tuple[Path, ...]) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
     """What the tasks return of one size, and their tables."""
+    ground = count.ground
     names = ("seen", "spelled", "direct") if size == 1 else ("seen",)
     files: dict[str, list[Path]] = {name: [] for name in names}
     jobs = []
@@ -299,18 +359,20 @@ def _seen(
             documents=ground.documents,
             leaves=ground.leaves,
             size=size,
-            k=settings.k,
-            key=key,
+            k=count.settings.k,
+            key=count.key,
             smaller=smaller,
             gone=ground.gone,
             occurrences=ground.occurrences[no],
-            kinds=kinds,
+            kinds=count.kinds,
+            erased=count.erased,
+            mentions=tuple(count.mentions[no : no + 1]),
             folder=ground.spill / f"blacklist-{size}-{no}",
         )
-        outputs = {f"{name}.parquet": aside / f"{name}-{size}" / f"{no:05d}.parquet" for name in names}
+        outputs = {f"{name}.parquet": count.aside / f"{name}-{size}" / f"{no:05d}.parquet" for name in names}
         for name in names:
             files[name].append(outputs[f"{name}.parquet"])
         # the smaller sizes follow from what the fingerprint says
-        record = aside / "tasks" / f"{size}-{no:05d}.json"
-        jobs.append(Job(work=seen_task, task=task, record=record, fingerprint=ground.fingerprint, outputs=outputs))
+        record = count.aside / "tasks" / f"{size}-{no:05d}.json"
+        jobs.append(Job(work=seen_task, task=task, record=record, fingerprint=count.fingerprint, outputs=outputs))
     return ground.map("blacklist", jobs), files

@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sanitize.errors import ResourceError, SanitizeError, UsageError
+from sanitize.notebook import Told
+from sanitize.progress import Progress, Step, silent
 
 Status = Literal["ok", "warn", "fail", "absent"]
 
@@ -75,13 +77,14 @@ def doctor(folder: Path | str = ".", say: Callable[[Check], None] = lambda check
         checks.append(check)
         say(check)
     failed = [check for check in checks if check.status == "fail"]
-    return {
+    told = {
         "ok": not failed,
         "exit_code": failed[0].code if failed else 0,
         "checks": [{name: value for name, value in asdict(check).items() if name != "code"} for check in checks],
         "folder": str(folder),
         "seconds": round(time.monotonic() - began, 2),
     }
+    return Told("doctor", told)
 
 
 def _all(folder: Path) -> Iterator[Check]:
@@ -428,7 +431,7 @@ def self_test(here: Path) -> Iterator[Check]:
     yield Check("self-test", "ok", f"{_MAILS} invented mails; killed halfway and resumed to the same bytes")
 
 
-def _sanitize(here: Path, out: Path, progress: Callable[[str, int, int], None] = lambda stage, done, total: None) -> None:
+def _sanitize(here: Path, out: Path, progress: Progress = silent) -> None:
     from sanitize.indexing import Settings
     from sanitize.run import run
 
@@ -438,8 +441,8 @@ def _sanitize(here: Path, out: Path, progress: Callable[[str, int, int], None] =
 def halting(folder: str) -> None:
     """Sanitize the mails of the self-test up to the second task of `apply`; say so, and wait to be killed."""
 
-    def progress(stage: str, done: int, total: int) -> None:
-        if stage == "apply" and done == 2:
+    def progress(step: Step) -> None:
+        if (step.stage, step.done) == ("apply", 2):
             sys.stdout.write("halfway\n")
             sys.stdout.flush()
             sys.stdin.read()  # ends when the parent does

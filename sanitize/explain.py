@@ -17,7 +17,9 @@ from sanitize.corpus import documents_of, policies_for
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.indexing import Indexing, Settings
+from sanitize.notebook import Told
 from sanitize.plan import Plan
+from sanitize.progress import silent
 from sanitize.read import Survey, Unit
 from sanitize.reading import Reading, surveyed
 from sanitize.run import Run
@@ -40,8 +42,8 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         began = time.process_time()
         sample = _sample(engine, found, Path(folder), settings)
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
-        told = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=lambda *_: None)
-        with Indexing([sample], Path(folder) / "work", told) as index:
+        small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=silent)
+        with Indexing([sample], Path(folder) / "work", small) as index:
             summary = Run(index, plan, Path(folder) / "out").sanitize()
             pairs = samples(
                 index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
@@ -55,7 +57,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
     scale = documents / max(summary["documents_in"], 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
     kinds = _series([pair.kind for pair in pairs])
     shown, after = (masked(_series(texts), kinds) for texts in ([pair.before for pair in pairs], [pair.after for pair in pairs]))
-    return {
+    told = {
         "plan": plan.resolved(),
         "files": len(found.files),
         "bytes": total_bytes,
@@ -77,6 +79,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
             "out_mb": round(out_bytes * scale / 1e6, 1),
         },
     }
+    return Told("explain", told)
 
 
 def _series(texts: list[str]) -> pl.Series:

@@ -44,8 +44,11 @@ _ROWS = pa.schema(
 _PLAIN, _IDENTITY, _DIGITS, _REAL = 0, 1, 2, 3  # _REAL: a value that need not go, that no replacement may be all the same
 
 
-def write_passes(values: Sequence[Path], edited: Sequence[str], folder: Path, size: int = PASS) -> tuple[list[Path], int]:
-    """The passes over the values in the vault, as files in `folder`, and how many distinct values of the edited kinds there are."""
+def write_passes(
+    values: Sequence[Path], edited: Sequence[str], folder: Path, size: int = PASS, also: Sequence[int] = ()
+) -> tuple[list[Path], int]:
+    """The passes over the values in the vault, as files in `folder`, and how many distinct values have to go: those of the edited kinds
+    and those whose `value_id` is in `also`."""
     count = max(1, -(-sum(pq.read_metadata(path).num_rows for path in values) // size))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -53,7 +56,7 @@ def write_passes(values: Sequence[Path], edited: Sequence[str], folder: Path, si
     writers = [pa.ipc.new_stream(part, _ROWS) for part in parts]
     try:
         for path in values:
-            rows = _forms_of(pl.DataFrame(pq.read_table(path, partitioning=None)), edited)
+            rows = _forms_of(pl.DataFrame(pq.read_table(path, partitioning=None)), edited, also)
             of = rows["value_id"].to_numpy() % count
             for number, writer in enumerate(writers):
                 mine = rows if count == 1 else rows.filter(pl.Series(of == number))
@@ -73,14 +76,15 @@ def write_passes(values: Sequence[Path], edited: Sequence[str], folder: Path, si
     return made, distinct
 
 
-def _forms_of(frame: pl.DataFrame, edited: Sequence[str]) -> pl.DataFrame:
+def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int]) -> pl.DataFrame:
     """The rows of a pass for a table of values."""
     numbers = {name: number for number, name in enumerate(kinds())}
     frame = frame.with_columns(
         pl.col("kind").cast(pl.String), pl.col("value_id"), normal=pl.coalesce("normalised", "value"), lower=_lower(frame["value"])
     )
     frame = frame.with_columns(
-        number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32), goes=pl.col("kind").is_in(list(edited))
+        number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
+        goes=pl.col("kind").is_in(list(edited)) | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode()),
     )
     going = frame.filter("goes")
 

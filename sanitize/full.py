@@ -315,6 +315,7 @@ class _Seen:
         """Replacements that are values of the corpus."""
         edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
         edits = edits.select(pl.col("kind").cast(pl.String), value="replacement").unique()
+        edits = edits.filter(pl.col("kind").is_in(list(kinds())))  # a mention becomes a label, which stands for no value
         asked = []
         for (name,), group in edits.group_by("kind"):
             if str(name) not in kinds():

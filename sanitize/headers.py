@@ -21,6 +21,7 @@ from sanitize.spans import Buffers, arrow, cut, matches
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
+HEADER = "header"  # the field of a header line that is none
 ID_FIELDS = frozenset(
     {
         "message-id",
@@ -117,7 +118,8 @@ def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
     written = cut(blocks, lines, stops).dictionary_encode()
     fields = pl.Series(written.dictionary).str.to_lowercase()
-    fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-~]+\z")).then(fields).otherwise(pl.lit("header"))).to_series()
+    # a name with an @ is an address that was taken for one, and a section's name stands in reports
+    fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-?A-~]+\z")).then(fields).otherwise(pl.lit(HEADER))).to_series()
     named = fields.to_arrow().dictionary_encode()
     index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][back]
     return Sections(index, [BODY, *named.dictionary.to_pylist()])
@@ -158,13 +160,14 @@ LIST_FIELDS = ADDRESS_FIELDS | {
     "x-beenthere",
     "x-mailing-list",
 }
+# fields that many mails have; one that few have can tell by its name alone who wrote them, so that no summary or page says others
+WELL_KNOWN = LIST_FIELDS | ID_FIELDS | {"received", "subject", "header"}
 # fields of the header blocks that mail programs put into a body, and those of them that list addresses
 _QUOTED = "from|to|cc|bcc|sent|date|subject|reply-to|sender"
 _QUOTED_LISTS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
 _QUOTED_FIELD = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED}))\*?[ \t]*:"
 _QUOTED_FOLD = r"\A(?: ?>)*[ \t]+[^ \t\r\n>]"
 _MARKS = r"\A((?: ?>)*)"
-HEADER = "header"  # the field of a header line that is none
 
 
 def _among(letters: bytes) -> npt.NDArray[np.bool_]:
@@ -258,7 +261,7 @@ def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, pla
     colon = colons[np.searchsorted(colons, start)]
     ends = np.append(feeds, len(data))[np.searchsorted(feeds, start)]
     encoded = cut(blocks, start, np.where(colon < np.minimum(ends, stop), colon, start)).dictionary_encode()
-    names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-~]+)[ \t]*\z").str.to_lowercase()
+    names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-?A-~]+)[ \t]*\z").str.to_lowercase()
     is_field = names.is_not_null().to_numpy()
     code = np.asarray(encoded.indices, np.int64)
     lists = np.array([name in LIST_FIELDS for name in names])
@@ -422,3 +425,30 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     found.next[mine] = np.where(last, entry_tail[entry], entry_head[np.minimum(entry + 1, len(entry_head) - 1)])
     found.place[mine], found.entries[mine] = entry - first[line], first[line + 1] - first[line]
     return found
+
+
+# --------------------------------------------------------------------------------------------------------------------- display names
+
+_BEFORE = r"\A[\s\"'<*]*([^<>\"]*?)[\s\"'<]*\z"
+_COMMENT = r"\(([^()]*)\)"
+_NAME_LIKE = r"\A[\p{L}\p{M}][\p{L}\p{M}.'’, -]*\z"
+_LONGEST_NAME = 80
+
+
+def display_names(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) -> pl.Series:
+    """The name that stands beside each address in its entry of a list, as it is written: before it, or behind it in a comment; null where
+    there is none, or what stands there is no name. Spans ascend and do not overlap."""
+    nothing = pl.Series([None] * len(starts), dtype=pl.String)
+    entries = recipients(buffers, lines, starts, stops)
+    listed = np.flatnonzero(lines.lists & (entries.entries > 0))
+    # of several addresses in one entry the last is the mailbox, and what stands before it may be an address
+    listed = listed[np.append(np.diff(entries.head[listed]) != 0, True)] if len(listed) else listed
+    if not len(listed):
+        return nothing
+    before = pl.Series(cut(buffers, entries.head[listed], starts[listed])).str.extract(_BEFORE)
+    ending = np.where(entries.entries == 1, lines.stop, np.maximum(entries.tail, stops))  # an entry that has its field to itself
+    after = pl.Series(cut(buffers, stops[listed], ending[listed])).str.extract(_COMMENT)
+    name = pl.select(pl.when(before.str.len_bytes() > 0).then(before).otherwise(after)).to_series()
+    name = name.str.replace_all(r"[ \t\r\n]+", " ").str.strip_chars()
+    name = pl.select(pl.when(name.str.contains(_NAME_LIKE) & (name.str.len_bytes() <= _LONGEST_NAME)).then(name)).to_series()
+    return nothing.scatter(listed, name)

@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -38,13 +38,13 @@ from sanitize.keyed import Key
 from sanitize.kinds.kind import kinds
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
+from sanitize.progress import Progress, Step, silent
 from sanitize.publish import Job, hashed, mend, perform
-from sanitize.read import Survey
-from sanitize.reading import Reading, surveyed
+from sanitize.read import Roles, Survey
+from sanitize.reading import Reading, size_of, surveyed
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
 from sanitize.views import glob_escaped, quote_literal
 
-Progress = Callable[[str, int, int], None]  # stage, tasks done, tasks in all
 # bytes that a run takes in WORK and OUT for each byte of an input, measured on mail, logs and prose; packed ones unfold on the way
 _TAKES, _TAKES_PACKED = 1.0, 4.0
 
@@ -71,13 +71,27 @@ class Settings:
     strict: bool = False
     verify: str = "fast"
     replace: bool = False
-    progress: Progress = lambda stage, done, total: None
+    progress: Progress = silent
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
             raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
         if self.verify not in ("fast", "full", "off"):
             raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
+        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "verify")
+        key_file = os.path.abspath(self.key_file) if self.key_file else None
+        return {"columns": asdict(self.columns), "key_file": key_file, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], **more: Any) -> Settings:
+        """The settings that `to_json` described, with some changed."""
+        roles = said["columns"]["roles"]
+        columns = Columns(roles=Roles(**{**roles, "text": tuple(roles["text"])}), policies=said["columns"]["policies"])
+        key_file = Path(said["key_file"]) if said["key_file"] else None
+        return cls(**{**said, "columns": columns, "key_file": key_file, **more})
 
     @property
     def reading_bytes(self) -> int:
@@ -93,6 +107,7 @@ class Stages:
     """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
 
     found: dict[str, dict[str, float]] = field(default_factory=dict)
+    progress: Progress = silent
     _within: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])  # CPU and wall seconds of the stages inside each open one
 
     @contextlib.contextmanager
@@ -101,9 +116,11 @@ class Stages:
         cpu, wall = time.process_time(), time.monotonic()
         cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
         self._within.append([0.0, 0.0])
+        self.progress(Step(stage=name))
         try:
             yield cost
         finally:
+            self.progress(Step(stage=name, done=1))
             spent = (time.process_time() - cpu, time.monotonic() - wall)
             inside = self._within.pop()
             self._within[-1] = [total + one for total, one in zip(self._within[-1], spent, strict=True)]
@@ -121,7 +138,8 @@ class Indexing:
 
     def __init__(self, inputs: Sequence[Path | str], work: Path, settings: Settings) -> None:
         self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
-        self.stages = Stages()
+        self.stages = Stages(progress=settings.progress)
+        self._sizes: dict[int, int] = {}  # bytes of text of each range of documents, by its first one, once they are known
         self.notes: list[str] = []
         self._stack = contextlib.ExitStack()
 
@@ -197,6 +215,7 @@ class Indexing:
         self._describe(complete=reused)
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        self._sizes = {low: result["text_bytes"] for (low, _), result in zip(self.ranges, results, strict=True)}
         self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
         with self.stages.measure("count"), disk_trouble(self.work):
             perform(self._count_job())
@@ -366,15 +385,20 @@ class Indexing:
         self, stage: str, work: Callable[[Any], Any], tasks: Sequence[Any], seconds: Callable[[Any], float]
     ) -> Iterator[tuple[int, Done | Died]]:
         with self.stages.measure("read") as cost:
-            if stage:
-                self.settings.progress(stage, 0, len(tasks))
+            sizes = [size_of(task) for task in tasks]
+            step = Step(stage=stage, total=len(tasks), of_bytes=sum(sizes))
+            if stage and tasks:
+                self.settings.progress(step)
             outcomes = self.engine.map_untrusted(work, tasks, seconds=seconds, memory=self.settings.reading_bytes)
             for number, (place, outcome) in enumerate(outcomes):
                 if isinstance(outcome, Done):
                     cost["cpu_s"] += outcome.cpu_s
                     cost["peak_rss_mb"] = max(cost["peak_rss_mb"], outcome.peak_rss_mb)
+                    rows = outcome.result.get("rows", 0) if isinstance(outcome.result, dict) else 0
+                    step = replace(step, documents=step.documents + rows, peak_rss_mb=cost["peak_rss_mb"])
+                step = replace(step, done=number + 1, bytes=step.bytes + sizes[place])
                 if stage:
-                    self.settings.progress(stage, number + 1, len(tasks))
+                    self.settings.progress(step)
                 yield place, outcome
 
     def _find_job(self, no: int, low: int, high: int, aside: list[int]) -> Job:
@@ -450,13 +474,30 @@ class Indexing:
     def map(self, stage: str, tasks: Sequence[Any], measured: Callable[[Any], dict[str, Any]] = perform) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = [{}] * len(tasks)
         with self.stages.measure(stage) as cost:
-            self.settings.progress(stage, 0, len(tasks))
+            ranges = [_range_of(task) for task in tasks]
+            known = self._sizes if all(low in self._sizes for low, _ in ranges) else {}
+            step = Step(
+                stage=stage,
+                total=len(tasks),
+                of_documents=sum(high - low for low, high in ranges),
+                of_bytes=sum(known.get(low, 0) for low, _ in ranges),
+            )
+            self.settings.progress(step)
             inside = self.engine.workers == 1 or len(tasks) <= 1
             for number, done in enumerate(self.engine.map_shards(measured, tasks)):
                 results[done.place] = done.result
                 cost["cpu_s"] += 0.0 if inside else done.cpu_s
                 cost["peak_rss_mb"] = max(cost["peak_rss_mb"], done.peak_rss_mb)
-                self.settings.progress(stage, number + 1, len(tasks))
+                low, high = ranges[done.place]
+                step = replace(
+                    step,
+                    done=number + 1,
+                    documents=step.documents + high - low,
+                    bytes=step.bytes + (known.get(low, 0) or _told(done.result, "text_bytes")),
+                    occurrences=step.occurrences + (sum(done.result["by_kind"].values()) if stage == "find" else 0),
+                    peak_rss_mb=cost["peak_rss_mb"],
+                )
+                self.settings.progress(step)
         return results
 
     @functools.cached_property
@@ -492,6 +533,16 @@ def _state(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
+
+
+def _range_of(task: Any) -> tuple[int, int]:
+    """The documents of a task: (first, last + 1); (0, 0) where it is of none."""
+    inner = task.task if isinstance(task, Job) else task
+    return getattr(inner, "first", 0), getattr(inner, "last", 0)
+
+
+def _told(result: object, name: str) -> int:
+    return int(result.get(name, 0)) if isinstance(result, Mapping) else 0
 
 
 def _packed(path: str) -> bool:

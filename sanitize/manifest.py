@@ -81,7 +81,9 @@ def summary_of(
             # counted again where they were edited: what the sweep added is among them
             for what in ("occurrences", "kept"):
                 entry[what] = sum(result["by_kind"].get(kind, {}).get(what, 0) for result in applied)
-        entry["replaced" if kind in plan.edited else "left"] = entry["occurrences"] - entry["kept"]
+        erased = sum(result["erased"].get(kind, 0) for result in applied)
+        entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.edited else erased
+        entry["left"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
     rows = sum(result["rows"] for result in applied)
     checked = verified["mode"] != "off"
     return {
@@ -95,6 +97,7 @@ def summary_of(
         "kept_originals": sum(entry["kept"] for entry in kinds.values()),
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
         "by_kind": kinds,
+        "erased": sum(times for result in applied for times in result["erased"].values()),
         "parts": [dict(one) for one in told],
         **({} if blacklist is None else {"blacklist": {**blacklist, "masked": sum(result["words"] for result in applied)}}),
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +18,7 @@ Inputs = Annotated[
 ]
 Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="no progress and no summary; errors, and what --json says, all the same")]
 Reveal = Annotated[bool, typer.Option(help="show raw values")]
 RunName = Annotated[
     str | None,
@@ -75,6 +74,7 @@ def columns_of(said: Mapping[str, Any]) -> Columns:
 def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
     """The settings, from the options of a verb that has them all."""
     from sanitize.indexing import Settings
+    from sanitize.progress import shower
 
     return Settings(
         columns=columns_of(said),
@@ -86,7 +86,7 @@ def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
         max_doc_bytes=said["max_doc_bytes"],
         max_quarantine=_share(said["max_quarantine"]),
         strict=said["strict"],
-        progress=progress(),
+        progress=shower(said["quiet"]),
         **more,
     )
 
@@ -109,22 +109,6 @@ def one_of(option: str, word: str, known: tuple[str, ...]) -> str:
     if word not in known:
         raise UsageError(f"{option} {word}: {nearest(word, known)}")
     return word
-
-
-def progress() -> Callable[[str, int, int], None]:
-    """A line on a terminal that is written over; elsewhere a line at the end of each stage."""
-    terminal = sys.stderr.isatty() and not os.environ.get("CI")
-
-    def show(stage: str, done: int, total: int) -> None:
-        if not total:
-            return
-        if terminal:
-            sys.stderr.write(f"\r\x1b[K{stage:<8} {done}/{total} tasks" + ("\r\x1b[K" if done == total else ""))
-            sys.stderr.flush()
-        elif done == total:
-            sys.stderr.write(f"{stage}: {total} {'task' if total == 1 else 'tasks'} done\n")
-
-    return show
 
 
 def documents_of(work: Path) -> Any:

@@ -41,6 +41,7 @@ class VerifyTask:
     documents: Documents
     leaves: tuple[Leaf, ...]
     sweep: Path  # what is left over in the text is written here, as occurrences
+    names: tuple[str, ...] = ()  # of people who are to be forgotten: no mention may be left
 
 
 def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:

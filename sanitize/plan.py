@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sanitize import part as parts
 from sanitize.errors import PlanError, nearest
 from sanitize.kinds.kind import kinds as all_kinds
+from sanitize.notebook import Sheet
+from sanitize.render import visible
 
 
 class Find(BaseModel):
@@ -65,6 +67,29 @@ class Plan(BaseModel):
     editors: tuple[Any, ...] = Field(default=())
     blacklist: Blacklist | None = None
 
+    def __repr__(self) -> str:
+        return f"Plan({visible(self.name)}: {'; '.join(f'{name} {said}' for name, said in self._told() if said)})"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        parts = [("drop", part) for part in self.droppers] + [("edit", part) for part in self.editors]
+        rows = [(room, part.use, _settings(part.model_dump(mode="json"))) for room, part in parts]
+        facts = [
+            *([("about", self.about)] if self.about else []),
+            *((name, said) for name, said in self._told() if name not in ("drop", "edit")),
+        ]
+        return Sheet(title=f"Plan {self.name}", facts=facts, head=("room", "part", "settings"), rows=rows).html()
+
+    def _told(self) -> list[tuple[str, str]]:
+        return [
+            ("find", ", ".join(self.find.kinds)),
+            ("drop", ", ".join(dropper.use for dropper in self.droppers)),
+            ("edit", ", ".join(editor.use for editor in self.editors)),
+            ("leave", ", ".join(self.leave)),
+            ("publish", "publishable" if self.publishable else "not publishable"),
+        ]
+
     def resolved(self) -> dict[str, Any]:
         """Every setting with its value, as it stands in the manifest."""
         counted = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
@@ -102,6 +127,12 @@ class Plan(BaseModel):
     def edited(self) -> dict[str, int]:
         """The kinds that are edited, with the number of their editor."""
         return {kind: number for number, editor in reversed(list(enumerate(self.editors))) for kind in editor.kinds}
+
+
+def _settings(part: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={'+'.join(map(str, value)) if isinstance(value, list) else value}" for name, value in part.items() if name != "use"
+    )
 
 
 def plan_names() -> list[str]:

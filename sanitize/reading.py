@@ -186,9 +186,19 @@ def _seconds(task: Job | Staging) -> float:
     return PATIENCE + sum(_patience(unit, path) for unit in units for path in unit.files)
 
 
-def _patience(unit: Unit, path: str) -> float:
+def size_of(task: Any) -> int:
+    """The bytes of input files that a task reads, as they lie on the disk."""
+    inner = task.task if isinstance(task, Job) else task
+    units: Sequence[Unit] = inner.units if isinstance(inner, Checking) else (inner.unit,)
+    return sum(_size(unit, path) for unit in units for path in unit.files or (unit.path,))
+
+
+def _size(unit: Unit, path: str) -> int:
     try:
-        size = (os.path.getsize(path) if unit.stop is None else unit.stop) - unit.start
+        return max((os.path.getsize(path) if unit.stop is None else unit.stop) - unit.start, 0)
     except OSError:
-        return 0.0
-    return max(size, 0) / 1e6 * (PER_MB if unit.format == "parquet" or unit.stop is not None else PER_MB_COMPRESSED)
+        return 0
+
+
+def _patience(unit: Unit, path: str) -> float:
+    return _size(unit, path) / 1e6 * (PER_MB if unit.format == "parquet" or unit.stop is not None else PER_MB_COMPRESSED)

@@ -8,7 +8,7 @@ earlier run is taken for its result. What a replay reads is somebody else's file
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,9 @@ from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
 from sanitize.manifest import formats, versions
+from sanitize.notebook import Told
 from sanitize.plan import Plan
+from sanitize.progress import Progress, silent
 from sanitize.read import Roles
 from sanitize.run import Run
 from sanitize.shards import Corpus, read_json, write_json
@@ -71,6 +73,7 @@ class _Settings(BaseModel):
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
     roles: _Roles
+    erased: dict[str, int] = Field(default_factory=dict)
 
 
 class _Manifest(BaseModel):
@@ -100,7 +103,7 @@ def replay(
     workers: int | None = None,
     memory_limit: str = "1GB",
     anyway: bool = False,
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the corpus of a manifest (its path, or that of its folder) again, and compare; OUT is published where it is the same.
 
@@ -161,7 +164,7 @@ def replay(
     if not changed:
         made.update(_compared(said, raw, Corpus.open(out).manifest))
         published = True
-    return {**made, "notes": notes, "published": published, "changed": changed, "out": str(out), "work": str(work)}
+    return Told("replay", {**made, "notes": notes, "published": published, "changed": changed, "out": str(out), "work": str(work)})
 
 
 def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
@@ -186,6 +189,11 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise OutputBroken(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; it is no manifest that can be replayed") from None
+    if said.settings.erased.get("erasures"):
+        raise UsageError(
+            f"{path}: people were erased from it (sanitize subject --erase), and which is in no manifest; "
+            "run the plan of a manifest from before, then erase them again there"
+        )
     if said.key.seed is None:
         raise OutputBroken(f"{path}: key.seed is missing; it is no manifest that can be replayed")
     return said, raw

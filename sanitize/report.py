@@ -1,33 +1,35 @@
 """What a run did, for people: `report`, one self-contained HTML page, and `card`, the dataset card beside the shards.
 
-Both are made from the summary (what `run --json` prints). The page also takes small tables from WORK: value counts as a histogram,
-so that memory does not grow with the values, and samples, which are masked by shape here whatever they were before. No value stands
-on either; names of files and columns do, escaped. Whether they may be published is said by verify, which reads them afterwards.
+Both are made from the summary (what `run --json` prints). The page also takes small tables from WORK (`reporting.py` asks for them): how
+many values occur so often, what became of the occurrences, what mechanisms claim, and samples, which are masked by shape here whatever
+they were before. No value stands on either; names of files and columns do, escaped. Whether they may be published is said by verify,
+which reads them afterwards. The figures are drawn by `figures.py`.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sanitize.queries import ask, query
+from sanitize.figures import PARTS, Bars, Curves, Figure, svg
+from sanitize.headers import WELL_KNOWN
 from sanitize.render import visible
 from sanitize.views import masked
 
-if TYPE_CHECKING:
-    import duckdb
-
 Summary = Mapping[str, Any]
-Steps = list[tuple[int, int]]  # (occurrences, how many values occur so often), most frequent first
 
 _AROUND = 48  # characters of masked text shown on either side of a sample
-_INPUTS = 200  # input files listed one by one; a corpus may have a million
+_LISTED = 200  # files listed one by one; a corpus may have a million
+_COLUMNS = 8  # kinds side by side in a table; the others are added up
+_FATES = ("kept", "left", "stand_in", "label", "removed", "with_another", "dropped")
+_TOUCHED = ("stand_in", "label", "removed", "with_another")
+_LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -43,38 +45,45 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportTables:
-    """What the page shows beyond the summary: the rows of `count_histogram` and `by_section`, and a few samples."""
+    """What the page shows beyond the summary: the rows of three named queries, and a few samples."""
 
-    histogram: Sequence[tuple[str, int, int]] = ()  # kind, occurrences, distinct_values
-    sections: Sequence[tuple[str, str, str, int, int]] = ()  # place, section, kind, occurrences, documents
+    histogram: Sequence[tuple[str, int, int]] = ()  # of `count_histogram`: kind, occurrences, distinct_values
+    fates: Sequence[tuple[str, str, str | None, int, int]] = ()  # of `fates`: kind, fate, section, occurrences, distinct_values
+    ledger: Sequence[Mapping[str, Any]] = ()  # of `ledger_summary`
     samples: Sequence[Sample] = ()
-
-    @classmethod
-    def of(cls, connection: duckdb.DuckDBPyConnection, samples: Sequence[Sample] = ()) -> ReportTables:
-        """The tables of a WORK folder, from `queries.connect`."""
-        histogram, sections = (
-            [tuple(row.values()) for row in ask(connection, query(name)).to_pylist()] for name in ("count_histogram", "by_section")
-        )
-        return cls(histogram=histogram, sections=sections, samples=samples)
 
 
 def report(summary: Summary, tables: ReportTables | None = None) -> str:
     """The whole page as HTML: no script, no request, no value."""
     tables = tables or ReportTables()
-    kinds = _kinds(summary)
+    kinds = _kinds(summary, tables)
+    fates, places = fates_of(kinds), _places(kinds, tables)
     return _render(
         "report.html.j2",
         **_facts(summary, kinds),
-        charts=[chart for kind in kinds if (chart := _chart(kind, tables.histogram))],
-        sections=tables.sections[:12],
+        fates=_drawn(fates) if fates else None,
+        columns_of_kinds=[part for part in (*_FATES, "replaced") if any(kind["fates"].get(part) for kind in kinds)],
+        words={part: told for part, (*told, _) in PARTS.items()},
+        charts=[{"name": one.name, "svg": _drawn(one), "rows": one.rows(), "note": _no_curve(one)} for one in curves_of(kinds, tables)],
+        places=places,
+        ledger=tables.ledger,
         samples=_shapes(tables.samples),
-        plan_text=json.dumps(summary.get("plan", {}), indent=2, ensure_ascii=False, default=str).splitlines(),
+        plan_text=json.dumps(summary.get("plan", {}), indent=2, ensure_ascii=False, sort_keys=True, default=str).splitlines(),
     )
 
 
-def card(summary: Summary) -> str:
+def figures(summary: Summary, tables: ReportTables) -> list[Figure]:
+    """The figures of the page, for files."""
+    kinds = _kinds(summary, tables)
+    bars = [one for one in (fates_of(kinds), _place_bars(kinds, tables)) if one]
+    return [*bars, *curves_of(kinds, tables)]
+
+
+def card(summary: Summary, tables: ReportTables | None = None) -> str:
     """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where the shards are."""
-    return _render("card.md.j2", **_facts(summary, _kinds(summary)), size=_Fixed(_size_category(int(summary["documents_out"]))))
+    tables = tables or ReportTables()
+    facts = _facts(summary, _kinds(summary, tables))
+    return _render("card.md.j2", **facts, ledger=tables.ledger, size=_Fixed(_size_category(int(summary["documents_out"]))))
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- facts
@@ -85,12 +94,13 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
     verify = {"mode": "off", "values_checked": 0, "forms": [], "files": 0} | dict(summary.get("verify") or {})
     inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
     outputs = summary.get("outputs", ())
+    shards = [] if isinstance(outputs, int) else [dict(one) for one in outputs if isinstance(one, Mapping)]
     return {
         "documents_in": summary["documents_in"],
         "documents_out": summary["documents_out"],
         "documents_dropped": summary["documents_dropped"],
         "dropped": [dict(one) for one in summary.get("dropped", ())],
-        "parts": [dict(one) for one in summary.get("parts", ())],
+        "parts": [dict(one) | {"by_field": _by_field(one)} for one in summary.get("parts", ())],
         "quarantined": summary["quarantined"],
         "occurrences": summary["occurrences"],
         "kept_originals": summary["kept_originals"],
@@ -108,25 +118,42 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         "columns": [{"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())],
         "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
         "versions": sorted(dict(summary.get("versions", {})).items()),
-        "inputs": inputs[:_INPUTS],
-        "more_inputs": max(0, len(inputs) - _INPUTS),
+        "settings": sorted((name, _said(value)) for name, value in dict(summary.get("settings", {})).items()),
+        "blacklist": dict(summary["blacklist"]) if summary.get("blacklist") else None,
+        "inputs": inputs[:_LISTED],
+        "more_inputs": max(0, len(inputs) - _LISTED),
         "outputs": outputs if isinstance(outputs, int) else len(outputs),
+        "shards": shards[:_LISTED],
+        "more_shards": max(0, len(shards) - _LISTED),
         "seconds": summary.get("seconds"),
         "mb_per_s": summary.get("mb_per_s"),
         "peak_rss_mb": summary.get("peak_rss_mb"),
     }
 
 
-def _kinds(summary: Summary) -> list[dict[str, Any]]:
-    """One row per kind, most occurrences first: its counts, and in words what the plan did about it."""
+def _kinds(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
+    """One row per kind, most occurrences first: its counts, what became of it, and in words what the plan did about it."""
     plan = dict(summary.get("plan", {}))
     zeros = dict.fromkeys(("occurrences", "values", "documents", "kept", "replaced", "left"), 0)
+    became: dict[str, Counter[str]] = {}
+    for kind, fate, section, occurrences, distinct in tables.fates:
+        if section is None:
+            became.setdefault(kind, Counter())[fate] += occurrences * distinct
     rows: list[dict[str, Any]] = []
     for name, counts in dict(summary.get("by_kind", {})).items():
         editor = next((dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None)
-        skipped = sorted(dict(counts.get("skipped") or {}).items())
-        rows.append({"name": name, "editor": editor, "action": _action(editor)} | zeros | dict(counts) | {"skipped": skipped})
+        row = {"name": name, "editor": editor, "action": _action(editor)} | zeros | dict(counts)
+        row["skipped"] = sorted(dict(counts.get("skipped") or {}).items())
+        row["fates"] = {part: row[part] for part in ("kept", "left", "replaced")}
+        if name in became:
+            row["fates"] = {"kept" if editor else "left": became[name].pop("original", 0), **became[name]}
+        rows.append(row)
     return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
+
+
+def _by_field(part: Mapping[str, Any]) -> list[tuple[str, Mapping[str, int]]]:
+    """Header fields with their counts, most occurrences first."""
+    return sorted(dict(part.get("by_field") or {}).items(), key=lambda item: (-item[1]["occurrences"], item[0]))
 
 
 def _action(editor: Mapping[str, Any] | None) -> str:
@@ -156,6 +183,79 @@ def _size_category(documents: int) -> str:
     return next((name for bound, name in bounds if documents < bound), "n>100M")
 
 
+# -------------------------------------------------------------------------------------------------------------------------- figures
+
+
+def fates_of(kinds: Sequence[Mapping[str, Any]]) -> Bars | None:
+    """What became of each kind, as shares of all that was found; None where nothing was."""
+    parts = tuple(part for part in (*_FATES, "replaced") if any(kind["fates"].get(part) for kind in kinds))
+    rows = tuple((kind["name"], tuple(kind["fates"].get(part, 0) for part in parts)) for kind in kinds)
+    return Bars(name="What became of what was found", parts=parts, rows=tuple(row for row in rows if sum(row[1]))) if parts else None
+
+
+def curves_of(kinds: Sequence[Mapping[str, Any]], tables: ReportTables) -> list[Curves]:
+    """The rank-frequency curves of every kind that has values, in the order of the page."""
+    before: dict[str, list[tuple[int, int]]] = {}
+    after: dict[str, Counter[int]] = {}
+    for kind, count, values in tables.histogram:
+        if count > 0:
+            before.setdefault(kind, []).append((count, values))
+    for kind, fate, section, count, values in tables.fates:
+        if section is None and fate in ("original", "stand_in"):
+            after.setdefault(kind, Counter())[count] += values
+    names = [kind["name"] for kind in kinds if kind["name"] in before]
+    return [
+        Curves(name=name, before=sorted(before[name], reverse=True), after=sorted(after.get(name, {}).items(), reverse=True))
+        for name in names
+    ]
+
+
+def _no_curve(curves: Curves) -> str:
+    return "" if curves.after else "No curve after: no value is left in the texts."
+
+
+def _places(kinds: Sequence[Mapping[str, Any]], tables: ReportTables) -> dict[str, Any] | None:
+    """Where each kind stood in the documents that stay: a table of places by kinds, (occurrences, touched) in each cell; None without."""
+    shown = [kind["name"] for kind in kinds[:_COLUMNS]]
+    cells: dict[str, dict[str, list[int]]] = {}
+    for kind, fate, section, occurrences, _ in tables.fates:
+        if section is not None and fate != "dropped":
+            place = section if section in WELL_KNOWN or section == "body" else "other header fields" if section else "no mail"
+            for column in (kind if kind in shown else "other kinds", "all"):
+                cell = cells.setdefault(place, {}).setdefault(column, [0, 0])
+                cell[0] += occurrences
+                cell[1] += occurrences if fate in _TOUCHED else 0
+    if not cells:
+        return None
+    columns = [name for name in (*shown, "other kinds", "all") if any(name in row for row in cells.values())]
+    rows = sorted(cells.items(), key=lambda item: (-item[1]["all"][0], item[0]))
+    bars = _place_bars(kinds, tables)
+    return {
+        "columns": columns,
+        "rows": [(place, [row.get(column) for column in columns]) for place, row in rows],
+        "svg": _drawn(bars) if bars else None,
+        "parts": [part for number, part in enumerate(bars.parts) if any(row[1][number] for row in bars.rows)] if bars else [],
+    }
+
+
+def _place_bars(kinds: Sequence[Mapping[str, Any]], tables: ReportTables) -> Bars | None:
+    """Header, body and other texts as shares of each kind; None where no text is a mail."""
+    counts: dict[str, Counter[str]] = {}
+    for kind, fate, section, occurrences, _ in tables.fates:
+        if section is not None and fate != "dropped":
+            counts.setdefault(kind, Counter())["body" if section == "body" else "header" if section else "text"] += occurrences
+    parts = ("header", "body", "text")
+    rows = tuple((kind["name"], tuple(counts[kind["name"]][part] for part in parts)) for kind in kinds if kind["name"] in counts)
+    return Bars(name="Mail headers against bodies", parts=parts, rows=rows) if any(row[1][0] or row[1][1] for row in rows) else None
+
+
+def _drawn(figure: Figure) -> Any:
+    """A figure as markup that the page takes as it is: `svg` escapes every text in it."""
+    from markupsafe import Markup
+
+    return Markup(svg(figure))  # noqa: S704 - the one place where markup is made outside the template
+
+
 # -------------------------------------------------------------------------------------------------------------------------- samples
 
 
@@ -177,7 +277,7 @@ def _shapes(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             "kind": sample.kind,
             "lead": lead[-_AROUND:],
             "before": _marked(before, after),
-            "after": _marked(after, before),
+            "after": [(False, sample.after)] if _LABEL.fullmatch(sample.after) else _marked(after, before),
             "tail": tail[:_AROUND],
         }
         for sample, lead, before, after, tail in zip(samples, *columns, strict=True)
@@ -189,85 +289,6 @@ def _marked(shape: str, other: str) -> list[tuple[bool, str]]:
     words, others = (re.findall(r"[A-Za-z9]+|.", text) for text in (shape, other))
     blocks = difflib.SequenceMatcher(a=words, b=others, autojunk=False).get_opcodes()
     return [(tag != "equal", "".join(words[first:last])) for tag, first, last, _, _ in blocks if last > first]
-
-
-# --------------------------------------------------------------------------------------------------------------- rank and frequency
-
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 340, 230, 46, 12, 12, 38  # of a chart, and its margins, in pixels
-
-
-def _chart(kind: Mapping[str, Any], histogram: Sequence[tuple[str, int, int]]) -> dict[str, Any] | None:
-    """Both curves of one kind on log-log axes, in pixels; None where the kind has no values."""
-    before = sorted(((count, values) for name, count, values in histogram if name == kind["name"] and count > 0), reverse=True)
-    if not before:
-        return None
-    after = _after(before, kind["editor"])
-    ranks = max(sum(values for _, values in steps) for steps in (before, after or before))
-    across, up = max(1, math.ceil(math.log10(ranks))), max(1, math.ceil(math.log10(before[0][0])))
-
-    def x(rank: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * math.log10(rank) / across
-
-    def y(count: float) -> float:
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * math.log10(count) / up
-
-    def line(steps: Steps) -> str:
-        points, rank = [], 0
-        for count, values in steps:
-            points += [(x(rank + 1), y(count)), (x(rank + values), y(count))]
-            rank += values
-        return " ".join(dict.fromkeys(f"{left:.1f},{top:.1f}" for left, top in points))
-
-    shown = sorted({1, *(10**power for power in range(1, across + 1)), ranks})
-    return {
-        "name": kind["name"],
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "left": _LEFT,
-        "right": _WIDTH - _RIGHT,
-        "top": _TOP,
-        "bottom": _HEIGHT - _BOTTOM,
-        "x_ticks": [(round(x(10**power), 1), _power(power)) for power in range(0, across + 1, 1 + across // 6)],
-        "y_ticks": [(round(y(10**power), 1), _power(power)) for power in range(0, up + 1, 1 + up // 6)],
-        "before": line(before),
-        "after": line(after) if after else "",
-        "note": "" if after else _no_curve(kind["editor"]),
-        "rows": [(rank, _at(before, rank), _at(after, rank) if after else 0) for rank in shown if rank <= ranks],
-    }
-
-
-def _after(before: Steps, editor: Mapping[str, Any] | None) -> Steps | None:
-    """The curve that the plan makes of `before`: firsts flatten to `keep`, every replaced occurrence is a value of its own."""
-    if editor is None:
-        return before
-    if editor.get("use") != "rmft":
-        return None
-    keep = int(editor.get("keep") or 0)
-    flat: dict[int, int] = {}
-    for count, values in before:
-        if kept := min(count, keep):
-            flat[kept] = flat.get(kept, 0) + values
-        if count > keep:
-            flat[1] = flat.get(1, 0) + (count - keep) * values
-    return sorted(flat.items(), reverse=True)
-
-
-def _no_curve(editor: Mapping[str, Any] | None) -> str:
-    use = str((editor or {}).get("use", ""))
-    return "No curve after: labels stand in place of the values." if use == "redact" else f"No curve after: edited by {use}."
-
-
-def _at(steps: Steps, rank: int) -> int:
-    """How often the value of that rank occurs; 0 beyond the last."""
-    for count, values in steps:
-        rank -= values
-        if rank <= 0:
-            return count
-    return 0
-
-
-def _power(power: int) -> str:
-    return ("1", "10", "100", "1K", "10K", "100K", "1M", "10M", "100M", "1G", "10G", "100G")[power] if power < 12 else f"1e{power}"
 
 
 # ------------------------------------------------------------------------------------------------------------------------ rendering
@@ -286,7 +307,7 @@ def _render(template: str, /, **facts: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"n": _number, "size": _bytes}
+    environment.filters |= {"n": _number, "size": _bytes, "share": _share}
     return environment.get_template(template).render(**facts)
 
 
@@ -306,11 +327,21 @@ def _markdown(value: object) -> object:
     return re.sub(r"([\\`*\[\]|!#~$])", r"\\\1", text)
 
 
+def _said(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
 def _number(value: float | None) -> str:
     """1234567 as 1,234,567; what was not measured as a dash."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _share(pair: Sequence[int]) -> str:
+    """(all, of them) in percent."""
+    share = 100 * pair[1] / pair[0] if pair[0] else 0.0
+    return f"{share:.0f}%" if share in (0, 100) or 1 <= share <= 99 else "<1%" if share < 1 else ">99%"
 
 
 def _bytes(value: int | None) -> str:

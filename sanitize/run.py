@@ -8,7 +8,6 @@ wrote is used again as long as everything it depends on is the same: another pla
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, queries, report, vault
+from sanitize import apply, counts, crash, drill, forget, tombstones, vault
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -28,11 +28,13 @@ from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.looks import Ground, drop
-from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
+from sanitize.manifest import kinds_found, manifest_of, summary_of
 from sanitize.matcher import Flagged
+from sanitize.notebook import Told
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, perform, publish, shard_name
+from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
 from sanitize.verify import VERSION as VERIFY
@@ -51,6 +53,8 @@ class Run:
         self.folder = index.work / "runs" / self.hash
         self.flagged = self.folder / "counts" / "flagged.parquet"
         self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
+        self.erased = tombstones.read(index.work, index.key)
+        self.written = 0  # documents of users who are to be forgotten
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
@@ -62,9 +66,15 @@ class Run:
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
+        self._forget()
+        self.shunned = forget.shunned(self.index.files("vault", "values"), self.erased) if self.erased.values else ()
         with disk_trouble(self.index.work):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "plan.json", self.plan.resolved())
+            # so that the same can be done again, once somebody is to be forgotten
+            inputs = [os.path.abspath(path) for path in self.index.inputs]
+            command = {"inputs": inputs, "out": os.path.abspath(self.out), "settings": self.index.settings.to_json()}
+            write_json(self.folder / "command.json", command)
         crash.at("run:described")
         drops = self._drop()
         listed = self._blacklist(drops)
@@ -96,6 +106,25 @@ class Run:
             self._publish(summary, applied)
         return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
 
+    def _forget(self) -> None:
+        """Find what the index does not know of people who are to be forgotten: their names, and the documents they wrote."""
+        if not (self.erased.names or self.erased.users):
+            return
+        here, jobs = self.index, []
+        for no, (low, high) in enumerate(here.ranges):
+            task = forget.ForgetTask(
+                first=low,
+                last=high,
+                documents=here.documents,
+                leaves=here.leaves,
+                erased=self.erased,
+                key=here.key,
+                folder=here.work / "spill" / f"forget-{no}",
+            )
+            outputs = {f"{name}.parquet": self.folder / "forget" / name / f"{no:05d}.parquet" for name in ("mentions", "gone")}
+            jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, self.erased.names, self.erased.users))
+        self.written = sum(result["written"] for result in here.map("forget", jobs))
+
     def _ground(self, drops: Sequence[Path]) -> Ground:
         """The corpus as parts may look at it that read texts before anything is edited."""
         folder = self.folder / "looks"
@@ -126,12 +155,25 @@ class Run:
         """The blacklist of the documents that remain, in the vault of this run; its counts, where the plan asks for one."""
         if self.plan.blacklist is None:
             return None
+        files = self.index.files("tables", "occurrences") if self.erased.names or self.erased.users else []
+        gone, mentions = ([self.folder / "forget" / name / path.name for path in files] for name in ("gone", "mentions"))
         with self.index.stages.measure("blacklist"), disk_trouble(self.index.work):
-            return blacklist(self.plan.blacklist, self._ground(drops), self.plan.find.kinds, self.index.key, self.blacklisted)
+            found = blacklist(
+                self.plan.blacklist,
+                self._ground((*drops, *gone)),
+                kinds=self.plan.find.kinds,
+                key=self.index.key,
+                out=self.blacklisted,
+                erased=self.erased.values,
+                mentions=mentions,
+            )
+            self.listed = sha256(self.blacklisted)
+        return found
 
     def _dropped(self, drops: Sequence[Path]) -> list[dict[str, Any]]:
         """How many documents went, by part and reason, in the order of the plan."""
-        return [
+        forgotten = [{"part": apply.SUBJECT, "reason": "erased", "documents": self.written}] if self.written else []
+        return forgotten + [
             {"part": dropper.use, "reason": dropper.reason, "documents": pq.read_metadata(path).num_rows}
             for dropper, path in zip(self.plan.droppers, drops, strict=True)
         ]
@@ -207,10 +249,13 @@ class Run:
                 self._job(
                     "flagged",
                     lambda task: {
-                        "values": Flagged.write(self.index.files("vault", "values"), self.plan.checked, task.folder / "flagged.parquet")
+                        "values": Flagged.write(
+                            self.index.files("vault", "values"), self.plan.checked, task.folder / "flagged.parquet", self.erased.values
+                        )
                     },
                     Aside(self.index.work / "spill" / "flagged"),
                     {"flagged.parquet": self.flagged},
+                    *([self.erased.values] if self.erased.values else []),
                 )
             )["values"]
         seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
@@ -231,7 +276,8 @@ class Run:
         """Every byte of the shards in all forms; what the pages hold is looked at when they are written."""
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
-            self.passes, _ = write_passes(self.index.files("vault", "values"), self.plan.checked, work / "spill" / "passes")
+            values = self.index.files("vault", "values")
+            self.passes, _ = write_passes(values, self.plan.checked, work / "spill" / "passes", also=self.erased.values)
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -265,6 +311,7 @@ class Run:
         for path in sorted((self.folder / "drops").glob("*.parquet")) if self.plan.droppers else ():
             dropped = pq.read_table(path, columns=["doc_no"], filters=between, partitioning=None)
             numbers = np.concatenate([numbers, np.asarray(dropped.column("doc_no"), np.int64)])
+        mentioned, erased, written = self._erased_in(no)
         task = apply.ApplyTask(
             no=no,
             first=low,
@@ -276,15 +323,35 @@ class Run:
             editors=tuple(self.plan.editors),
             counts=counted,
             by_position=self.index.by_position,
-            occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *sweep),
-            gone=tuple(numbers.tolist()),
+            occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *mentioned, *sweep),
+            gone=(*numbers.tolist(), *written),
             folder=self.index.work / "spill" / f"apply-{no}",
+            erased=erased,
+            shunned=self.shunned,
         )
         name = f"{no:05d}.parquet"
+        # a shard in which nobody is forgotten stays as it is
+        forgets = [erased, [sha256(path) for path in mentioned], written] if erased or written else []
+        forgets += ["shunned"] if self.shunned and forget.says(self.folder / "edits" / name, self.shunned) else []
+        hangs_on = [[sha256(path) for path in sweep], *forgets]
+        if any("blacklist" in editor.needs for editor in self.plan.editors):
+            hangs_on.append(self.listed)
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
-        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, [sha256(path) for path in sweep], checked_next=checked)
+        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked)
+
+    def _erased_in(self, no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
+        """What must be forgotten in one range: the file of mentions, if it has any, the values, and the documents."""
+        values, gone = np.array(self.erased.values, np.int64), np.empty(0, np.int64)
+        mentioned: list[Path] = []
+        if len(values):
+            values = values[np.isin(values, _column(self.index.files("tables", "partial_counts")[no], "value_id"))]
+        if self.erased.names or self.erased.users:
+            named, written = (self.folder / "forget" / name / f"{no:05d}.parquet" for name in ("mentions", "gone"))
+            mentioned, gone = [named] if pq.read_metadata(named).num_rows else [], _column(written, "doc_no")
+        names = [np.unique(_column(path, "value_id")) for path in mentioned]
+        return mentioned, tuple(np.concatenate([values, *names]).tolist()), gone.tolist()
 
     def _verify_task(self, no: int, second: bool = False) -> VerifyTask:
         name = f"{no:05d}.parquet"
@@ -304,6 +371,7 @@ class Run:
             documents=self.index.documents,
             leaves=self.index.leaves,
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
+            names=self.erased.names,
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -332,22 +400,16 @@ class Run:
         files = [(size, known) for size, known in self.index.input_files]
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
         self.accept(manifest)
-        told = {
-            **manifest["summary"],
-            "plan": manifest["plan"],
-            "versions": versions(),
-            "inputs": [{**one, "name": f"input {one['no'] + 1}"} for one in manifest["inputs"]],
-            "outputs": manifest["shards"],
-        }
-        with contextlib.closing(queries.connect(self.index.work, run=self.hash)) as database:
-            shown = report.ReportTables.of(
-                database, samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", 12)
-            )
+        aside = vault.private(self.index.work / "spill") / "report"
+        few = samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", SAMPLES)
+        with disk_trouble(self.index.work):
+            swept = self.index.settings.verify != "off"
+            shown = tables_of(self.index.engine, self.index.work, self.folder, few, aside, swept=swept)
         with vault.umask(self.index.umask):  # what is published is as open as the user's other files
             publish(
                 self.out,
                 shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
-                pages={"report.html": report.report(told, shown), "README.md": report.card(told)},
+                pages=pages(manifest, shown),
                 manifest=manifest,
                 still=self._still,
                 leaks_in=self._leaks_in,
@@ -380,6 +442,7 @@ class Run:
             "max_doc_bytes": settings.max_doc_bytes,
             "verify": settings.verify,
             "roles": asdict(settings.columns.roles),
+            "erased": self.erased.told,
         }
 
     def _unchanged(self) -> bool:
@@ -395,6 +458,7 @@ class Run:
         same = (
             corpus.manifest.get("plan_hash") == self.hash
             and corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
+            and corpus.manifest["settings"].get("erased") == self.erased.told
         )
         if same:
             try:
@@ -417,7 +481,14 @@ class Run:
             return f"of another input ({self.index.difference(was)})"
         if manifest.get("plan") != self.plan.resolved():
             return "by another plan"
+        if manifest.get("settings", {}).get("erased") != self.erased.told:
+            return "before somebody was to be forgotten (sanitize subject --erase)"
         return "with another key, other settings or another version"
+
+
+def _column(path: Path, name: str) -> npt.NDArray[np.int64]:
+    """One column of a small table of WORK."""
+    return np.asarray(pq.read_table(path, columns=[name], partitioning=None).column(0), np.int64)
 
 
 def run(
@@ -439,11 +510,11 @@ def run(
     out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
     vault.apart(inputs, out, work)
     with Indexing(inputs, work, settings or Settings()) as index:
-        return Run(index, plan, out).sanitize()
+        return Told("run", Run(index, plan, out).sanitize())
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None) -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
     vault.apart(inputs, None, Path(work))
     with Indexing(inputs, Path(work), settings or Settings()) as index:
-        return index.find()
+        return Told("find", index.find())

@@ -23,6 +23,8 @@ import pyarrow.parquet as pq
 from sanitize import crash, rowgroups
 from sanitize.cells import Flat, Leaf, flatten, leaves, plain
 from sanitize.errors import InputRefused, OutputBroken
+from sanitize.notebook import Sheet
+from sanitize.render import visible
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
@@ -263,6 +265,21 @@ class Corpus:
     path: Path
     manifest: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        shards = self.manifest["shards"]
+        return f"Corpus({visible(str(self.path))}: {sum(one['rows'] for one in shards):,} documents in {_shards(shards)})"
+
+    def _repr_html_(self) -> str:
+        said, shards = self.manifest, self.manifest["shards"]
+        facts = [
+            ("documents", f"{sum(one['rows'] for one in shards):,} in {_shards(shards)}"),
+            ("plan", f"{said.get('summary', {}).get('plan_name', '')} {said.get('plan_hash', '')}"),
+            ("publish", "publishable by its plan" if said.get("publishable") else "keep private"),
+            ("columns", ", ".join(f"{one['name']}: {one['policy']}" for one in said.get("columns", ()))),
+        ]
+        rows = [(one["path"], one["rows"], one["sha256"][:12]) for one in shards]
+        return Sheet(title=f"Corpus in {self.path}", facts=facts, head=("shard", "rows", "sha256"), rows=rows).html()
+
     @classmethod
     def open(cls, path: str | Path) -> Corpus:
         """The corpus in a folder that `sanitize run` published; OutputBroken where there is no readable manifest."""
@@ -296,6 +313,10 @@ class Corpus:
     def table(self, columns: list[str] | None = None) -> pa.Table:
         """All shards as one table, in corpus order."""
         return pa.concat_tables([shard.read(columns) for shard in self.shards])
+
+
+def _shards(shards: Sequence[object]) -> str:
+    return f"{len(shards):,} {'shard' if len(shards) == 1 else 'shards'}"
 
 
 def text_bytes(table: pa.Table) -> int:

@@ -11,10 +11,10 @@ import typer
 from sanitize.render import visible
 
 
-def show(value: Any, as_json: bool, human: Callable[[Any], str]) -> None:
+def show(value: Any, as_json: bool, human: Callable[[Any], str], quiet: bool = False) -> None:
     if as_json:
         print_json(value)
-    else:
+    elif not quiet:
         say(human(value))
 
 

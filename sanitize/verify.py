@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import tables
+from sanitize import mentions, tables, tombstones
 from sanitize.cells import Leaf, flatten, leaves
 from sanitize.engines.engine import Engine
 from sanitize.engines.local import Local
@@ -34,6 +34,7 @@ from sanitize.forms import write_passes
 from sanitize.full import Finding, full
 from sanitize.kinds.kind import kinds
 from sanitize.matcher import FORMS, Flagged
+from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, inside_kept, owned
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
@@ -72,12 +73,14 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                     rest = np.flatnonzero(~inside)
                     span = (seen_at.start[rest], seen_at.stop[rest], seen_at.form[rest])
                     residual.append(_Residual(docs[rest], cells[rest].astype(np.int64), *span, str(column.leaf)))
+            leaks += [(str(column.leaf), mentions.KIND, -1)] * mentions.count(texts, task.names)
         for leaf in leaves(table.schema):
             if leaf not in which:
                 texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                 text_bytes += len(Buffers.of(texts).data)
                 for seen_at in (flagged.find(texts), flagged.find_compatible(texts)):
                     leaks += [(str(leaf), flagged.names[flagged.kind[form]], -1) for form in seen_at.form]
+                leaks += [(str(leaf), mentions.KIND, -1)] * mentions.count(texts, task.names)
         for name, texts in _other_texts(table):
             leaks += [(name, flagged.names[flagged.kind[form]], -1) for form in flagged.find(texts).form]
     swept, more = _sorted_out(task, residual, flagged) if residual else ([], [])
@@ -217,7 +220,7 @@ def check(out: Path | str, work: Path | str | None = None, *, mode: str = "full"
     findings = found.pop("findings")
     if findings or lost:
         raise leak(str(out), findings, f"{lost} kept originals are not where they were left; " if lost else "", "do not publish it")
-    return {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)}
+    return Told("verify", {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)})
 
 
 def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> LeakFound:
@@ -235,6 +238,7 @@ def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> Lea
 def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, Any], spill: Path) -> Iterator[VerifyTask]:
     """The shards of a published corpus, each with the tables that say what was kept and replaced in it."""
     documents = Documents.from_json(described["documents"])
+    gone = _erased(corpus, work)
     for no, (shard, (low, high)) in enumerate(zip(corpus.shards, described["ranges"], strict=True)):
         name = f"{no:05d}.parquet"
         yield VerifyTask(
@@ -251,7 +255,13 @@ def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, 
             documents=documents,
             leaves=tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"]),
             sweep=spill / name,
+            names=gone.names,
         )
+
+
+def _erased(corpus: Corpus, work: Path) -> tombstones.Erased:
+    """Who had to be forgotten when OUT was made; what was erased since then is not there yet."""
+    return tombstones.read(work, erasures=corpus.manifest["settings"].get("erased", {}).get("erasures", 0))
 
 
 def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
@@ -285,9 +295,16 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     missing = [page for page in _PAGES if not (out / page).is_file()]
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
-    going = corpus.manifest["summary"]["verify"]["kinds"]
-    passes, distinct = write_passes(sorted((work / "vault" / "values").glob("*.parquet")), going, spill / "passes")
+    going, gone = corpus.manifest["summary"]["verify"]["kinds"], _erased(corpus, work)
+    passes, distinct = write_passes(sorted((work / "vault" / "values").glob("*.parquet")), going, spill / "passes", also=gone.values)
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]
-    return {"values_checked": distinct, **full(engine, shards, others, passes, spill, _PAGES)}
+    found = full(engine, shards, others, passes, spill, _PAGES)
+    if gone.names:
+        # names are looked for as they are mentioned; the forms of a byte-wise search are for values
+        for done in engine.map_shards(verify_task, tasks):
+            found["findings"] += [
+                Finding("data", f"column {column}", kind, "mention", 1) for column, kind, _ in done.result["leaks"] if kind == mentions.KIND
+            ]
+    return {"values_checked": distinct, **found}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,8 @@ def listed(work: Path, summary: dict[str, Any]) -> Listed:
     assert table.schema.equals(tables.BLACKLIST.schema)
     rows = [tuple(row.values()) for row in table.to_pylist()]
     assert rows == sorted(rows, key=lambda row: (row[1], row[3], row[0].encode())) and len(set(rows)) == len(rows)
-    told = summary["blacklist"]["listed"]
-    assert told["direct"] == sum(row[3] == "direct" for row in rows)
-    for size, many in told["indirect"].items():
-        assert many == sum(row[1] == int(size) and row[3] == "indirect" for row in rows)
+    told = {(one["n"], one["reason"]): one["ngrams"] for one in summary["blacklist"]["listed"]}
+    assert {where: times for where, times in told.items() if times} == Counter((row[1], row[3]) for row in rows)
     return {(row[0], row[1], row[2], row[3]) for row in rows}
 
 

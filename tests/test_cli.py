@@ -698,7 +698,7 @@ def test_demo(here: Path, sanitize: Command) -> None:
     assert human.code == 0 and (here / "again").is_dir()
 
 
-VERBS = ["run", "find", "explain", "top", "sql", "verify", "demo", "list", "status"]
+VERBS = ["run", "find", "explain", "top", "sql", "verify", "report", "replay", "demo", "list", "status"]
 
 
 def test_every_verb_is_there(sanitize: Command) -> None:

@@ -99,6 +99,13 @@ def small_tables() -> dict[str, pa.Table]:
             "edits",
             [edit(1, 6, 32, "Ada.Moor@hill.example.org", "rmft", MAIL), edit(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE)],
         ),
+        # document 1: a stand-in, and an edit of another kind inside the second address; document 0: a label
+        "edits_made": table_of(
+            "doc_no cell start_byte stop_byte replacement kind",
+            (1, 0, 6, 32, "Ada.Moor@hill.example.org", MAIL),
+            (1, 0, 60, 65, "", "URL"),
+            (0, 0, 40, 57, f"[{PHONE}-2]", PHONE),
+        ),
         "quarantine": made("quarantine", [{"doc_no": 2, "source": "a.jsonl", "place": "line 3", "reason": "not_json"}]),
         "ids": made("ids", [{"id": n} for n in (7, 5, 7, 9, 5, 7)]),
         "documents": pa.table({"doc_no": [0, 1, 2, 3], "user_id": ["zoe", "abe", None, "zoe"]}),
@@ -154,6 +161,8 @@ def small_tables() -> dict[str, pa.Table]:
             "doc_no cell start start_byte field whole_line",
             *((0, 0, 5, 4, "to", 0), (0, 0, 6, 4, "to", 0), (1, 0, 7, 0, "to", 1), (2, 0, 7, 0, "cc", 1)),
         ),
+        "subject": table_of("value_id", (ADA,), (TEL,)),
+        "published": table_of("doc_no", (0,), (1,)),
         "skipped": made("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
     }
 
@@ -234,7 +243,17 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (0, 0, 23, ADA, 20, 30, "to", 0),
         (1, 0, 7, ADA, 0, 30, "cc", 1),
     ],
+    "subject_places": [(MAIL, "from", 2, 2), (MAIL, None, 1, 1), (PHONE, "body", 1, 1)],
+    "subject_documents": [(0, 2), (1, 1), (3, 1)],
+    "subject_edits": [(MAIL, 2, 1), (PHONE, 1, 1)],
     "removed_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],
+    "fates": [
+        *((MAIL, "dropped", section, 1, 1) for section in (None, "")),
+        *((MAIL, "original", section, 1, 1) for section in (None, "from")),
+        *((MAIL, "stand_in", section, 1, 1) for section in (None, "from")),
+        *((MAIL, "with_another", section, 1, 1) for section in (None, "body")),
+        *((PHONE, "label", section, 1, 1) for section in (None, "body")),
+    ],
     "edits_by_part": [("redact", PHONE, 1, 1, 1, 17), ("rmft", MAIL, 3, 1, 1, 26)],
 }
 

@@ -287,6 +287,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
     """A folder where every command of the README was run in order, and what each said."""
     folder = tmp_path_factory.mktemp("readme")
     write_mbox(mails(60, 7), folder / "mails.mbox")
+    with (folder / "mails.mbox").open("a") as file:
+        file.write(
+            "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo: bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"
+        )
+    (who,) = [text for language, text in BLOCKS if language == "text" and text.startswith("# who.txt")]
+    (folder / "who.txt").write_text(who, "utf-8")
     said = {}
     for line in COMMANDS:
         done = command(shlex.split(line, comments=True)[1:], folder)

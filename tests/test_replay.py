@@ -20,6 +20,7 @@ from sanitize.demo import mails, write_mbox
 from sanitize.errors import InputRefused, OutputBroken, PlanError, SanitizeError, UsageError
 from sanitize.indexing import Settings
 from sanitize.plan import Plan, load_plan, plan_names
+from sanitize.progress import Step
 from sanitize.read import Roles
 from sanitize.replay import replay
 from sanitize.run import run
@@ -157,15 +158,15 @@ def test_again_there_is_nothing_to_do(made: Path) -> None:
 
 
 def test_a_stopped_replay_goes_on(made: Path) -> None:
-    def stop(stage: str, done: int, total: int) -> None:
-        if stage == "apply" and done == 2:
+    def stop(step: Step) -> None:
+        if (step.stage, step.done) == ("apply", 2):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         replay(made / "out", made / "in", made / "again", workers=1, progress=stop)
     assert not (made / "again").exists()
     seen: list[str] = []
-    result = replay(made / "out", made / "in", made / "again", workers=1, progress=lambda stage, done, total: seen.append(stage))
+    result = replay(made / "out", made / "in", made / "again", workers=1, progress=lambda step: seen.append(step.stage))
     assert result["same"] and "apply" in seen
     assert published(made / "again") == published(made / "out")
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
-from sanitize.headers import ID_FIELDS, LIST_FIELDS, header_lines, recipients
+from sanitize.headers import WELL_KNOWN, header_lines, recipients
 from sanitize.keyed import Key
 from sanitize.part import Batch, Counts, Editor, Policy, Sight, Whole
 from sanitize.repeats import that_repeat
@@ -41,7 +41,6 @@ PLACES = pa.schema(
         *((name, _I64) for name in ("line_start", "line_stop", "unit", "head", "tail", "before", "next", "place", "entries")),
     ]
 )
-_KNOWN = LIST_FIELDS | ID_FIELDS | {"received", "subject", "header"}
 
 
 class HeaderDedup(Editor):
@@ -98,7 +97,7 @@ class HeaderDedup(Editor):
         by_field: dict[str, dict[str, int]] = {}
         for row in pq.read_table(counts.tables["removed_by_field"], partitioning=None).to_pylist():
             field = row.pop("field")
-            total = by_field.setdefault(field if field in _KNOWN else "other", dict.fromkeys(row, 0))
+            total = by_field.setdefault(field if field in WELL_KNOWN else "other", dict.fromkeys(row, 0))
             for name, times in row.items():
                 total[name] += times
         return {"scope": self.scope, "by_field": by_field}

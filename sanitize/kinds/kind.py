@@ -61,6 +61,9 @@ class Kind:
     opaque: bool = False
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
+    def __repr__(self) -> str:
+        return f"Kind({self.name}: {self.about})"
+
     def takes(self, candidates: pl.DataFrame) -> pl.Series:
         """True where a candidate is of this kind."""
         if self.accepts is not None:

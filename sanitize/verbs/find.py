@@ -19,6 +19,7 @@ from sanitize.options import (
     MaxQuarantine,
     MemoryLimit,
     Pseudonymize,
+    Quiet,
     RowsPerShard,
     Sanitize,
     Seed,
@@ -50,12 +51,13 @@ def command(
     max_doc_bytes: MaxDocBytes = 32 << 20,
     strict: Strict = False,
     replace: Annotated[bool, typer.Option("--replace", help="make the index of another input anew")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Build the index only; a later run with any plan and the same --work uses it."""
     from sanitize.run import find as go
 
-    show(go(inputs, work, settings_of(locals(), replace=replace)), as_json, _found)
+    show(go(inputs, work, settings_of(locals(), replace=replace)), as_json, _found, quiet)
 
 
 def _found(found: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, Inputs, MemoryLimit, Workers, progress
+from sanitize.options import AsJson, Inputs, MemoryLimit, Quiet, Workers
 from sanitize.shown import show
 
 
@@ -24,14 +24,16 @@ def command(
     workers: Workers = None,
     memory_limit: MemoryLimit = "1GB",
     anyway: Annotated[bool, typer.Option("--anyway", help="publish OUT even where it is different")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Make the corpus of a manifest again from its inputs, and compare every shard (different: exit 3, nothing published)."""
     from sanitize.errors import OutputBroken
+    from sanitize.progress import shower
     from sanitize.replay import replay as go
 
-    result = go(manifest, inputs, out, work, workers=workers, memory_limit=memory_limit, anyway=anyway, progress=progress())
-    show(result, as_json, _replayed)
+    result = go(manifest, inputs, out, work, workers=workers, memory_limit=memory_limit, anyway=anyway, progress=shower(quiet))
+    show(result, as_json, _replayed, quiet)
     if not result["same"]:
         raise typer.Exit(OutputBroken.exit_code)
 

@@ -21,6 +21,7 @@ from sanitize.options import (
     MemoryLimit,
     PlanName,
     Pseudonymize,
+    Quiet,
     RowsPerShard,
     Sanitize,
     Seed,
@@ -60,6 +61,7 @@ def command(
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Sanitize a corpus: index every occurrence, rewrite, verify, and publish OUT in one rename."""
@@ -74,7 +76,7 @@ def command(
 
         show(describe(inputs, chosen, settings), as_json, explained)
         return
-    show(go(inputs, out, chosen, work, settings), as_json, _ran)
+    show(go(inputs, out, chosen, work, settings), as_json, _ran, quiet)
 
 
 def _ran(summary: Mapping[str, Any]) -> str:
@@ -85,7 +87,7 @@ def _ran(summary: Mapping[str, Any]) -> str:
         return f"{out} is already what this plan makes of this input; nothing to do."
     lines = [*(f"note: {note}" for note in summary["notes"])]
     lines.append(
-        f"Done in {summary['seconds']} s: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
+        f"Done in {_took(summary['seconds'])}: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
         f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
     )
     lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
@@ -106,6 +108,7 @@ def _ran(summary: Mapping[str, Any]) -> str:
             f"drill     {summary['drill']['gone']:,} of {drilled:,} values planted for invented people came out gone,"
             f" and {hidden['gone']:,} of {hidden['planted']:,} hidden ones (base64, HTML, ...)"
         )
+    lines.append("recall    not measured: what the finders missed is not known")
     if summary["kept_originals"]:
         firsts = " (the first of each value)" if not summary["parts"] else ""
         lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan{firsts}")
@@ -117,6 +120,14 @@ def _ran(summary: Mapping[str, Any]) -> str:
         lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
     if not summary["publishable"]:
         lines.append("publish   not publishable (see the plan)")
+    speed = f"{summary['documents_in'] / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
+    lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
     lines += ["", f"shards    {out}/data", f"report    {out}/report.html", f"private   {work}   (raw values: do not share)"]
     lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {out}")
     return "\n".join(lines)
+
+
+def _took(seconds: float) -> str:
+    """A span as a person says it."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

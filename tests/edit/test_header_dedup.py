@@ -100,7 +100,7 @@ def fields_of(text: str) -> list[tuple[int, int, str, bool]]:
         if at < top:
             while last < top and lines[last][1][0] in " \t":
                 last += 1
-            match = re.match(r"([!-9;-~]+)[ \t]*:", line)
+            match = re.match(r"([!-9;-?A-~]+)[ \t]*:", line)
             name = match[1].lower() if match else ""
             found.append((begin, lines[last - 1][0] + len(lines[last - 1][1]), name, match is not None and name in LIST_FIELDS))
         elif (name := quoted_field(line)) is not None:

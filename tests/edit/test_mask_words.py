@@ -163,6 +163,6 @@ def test_the_baseline_of_the_paper(tmp_path: Path) -> None:
         "documents": 2,
         "without_user": 2,
         "words": 18,
-        "listed": {"direct": 1, "indirect": {"1": 0}},
+        "listed": [{"n": 4, "reason": "direct", "ngrams": 1}],
         "masked": 4,
     }

@@ -114,7 +114,7 @@ def slow_section(text: str, place: int) -> str | None:
     while begin and text[begin] in " \t":
         begin = text.rfind("\n", 0, begin - 1) + 1
     name, colon, _ = text[begin:].split("\n")[0].partition(":")
-    return name.lower() if colon and re.fullmatch("[!-9;-~]{1,76}", name) else "header"
+    return name.lower() if colon and re.fullmatch("[!-9;-?A-~]{1,76}", name) else "header"
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------------------
@@ -267,6 +267,7 @@ PIECES = [
     "\nIn-Reply-To:\n\t",
     "From bob Mon Jan  1 12:00:00 2001\n",
     "X: y\nZ: ",
+    "\nann@example.com: ",
 ]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
@@ -424,3 +425,8 @@ def test_spellings_of_one_value_share_an_id_and_kinds_do_not() -> None:
     assert all(0 <= one < 1 << 63 for one in ids.values())
     other = Patterns(Key.from_seed(8)).run(column(["bob@example.com"]))
     assert other.distinct.value_id[0] != ids["bob@example.com"]
+
+
+def test_a_section_is_never_an_address() -> None:
+    found = Patterns(KEY).run(pa.array(["From: bo@example.org\nann.roe@example.com: dee@example.net\n\nbody\n"], pa.large_string()))
+    assert [found.section_names[section] for section in found.section] == ["from", "header", "header"]

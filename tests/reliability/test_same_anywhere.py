@@ -127,8 +127,8 @@ from sanitize.run import run
 
 def main():
     source, out, workers, rows, stage, tasks = sys.argv[1:7]
-    def progress(now, done, total):
-        if now == stage and done == int(tasks):
+    def progress(step):
+        if step.total and step.stage == stage and step.done == int(tasks):
             os.killpg(0, signal.SIGKILL)
     run(source, out, "rmft", settings=Settings(seed=7, workers=int(workers), rows_per_shard=int(rows), progress=progress))
 

@@ -1,0 +1,462 @@
+"""Where one person is: in the index, the documents, the shards that runs published and the checkpoints that were trained on them.
+
+The person is given by values, names and user ids; what co-occurs with them under one display name is theirs, too. With `erase` a
+tombstone says that nobody may keep them: every OUT that was made in this WORK is made again (only the shards that hold the person are
+rewritten), and every later run honours it. What is said and written is counts; no value and no name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sanitize import ask, mentions, queries, tombstones, vault
+from sanitize.cells import Leaf
+from sanitize.engines.local import Local
+from sanitize.errors import UsageError
+from sanitize.find.patterns import Patterns
+from sanitize.forget import ForgetTask, forget_task
+from sanitize.headers import display_names, header_lines
+from sanitize.indexing import Settings
+from sanitize.keyed import Key
+from sanitize.lock import locked
+from sanitize.plan import Plan
+from sanitize.publish import hashed, shard_name
+from sanitize.run import run
+from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
+from sanitize.spans import I64, Buffers
+
+USER = "user:"
+_MOST = 20  # addresses behind one display name: with more it is the name of a list or a role, and leads to nobody
+_LINKS = pa.schema([pa.field("value_id", pa.int64()), pa.field("name", pa.large_string())])
+_USERS = pa.schema([pa.field("doc_no", pa.int64())])
+
+
+@dataclass(frozen=True, repr=False)
+class Subject:
+    """A person as given: values by their `value_id`, names (as `mentions.normalised` gives them), user ids."""
+
+    values: tuple[int, ...]
+    names: tuple[str, ...]
+    users: tuple[str, ...]
+
+    @classmethod
+    def of(cls, lines: Sequence[str], where: str, key: Key) -> Subject:
+        """The person that some lines describe: a value of a kind, a name, or `user:` and a user id on each; `#` begins a comment.
+
+        UsageError (`where` opens it) for a line that would match many people, and where there is no line at all."""
+        given = [(no, line.strip()) for no, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+        if not given:
+            raise UsageError(f"{where}: names nobody; expected a value (such as an e-mail address), a name or user:ID on each line")
+        users = [line[len(USER) :].strip() for _, line in given if line.startswith(USER)]
+        if not all(users):
+            raise UsageError(f"{where}: a line is `{USER}` without an id behind it; write one, or take the line out")
+        rest = [(no, line) for no, line in given if not line.startswith(USER)]
+        found = Patterns(key).run(pa.array([line for _, line in rest], pa.large_string()))
+        whole = {
+            int(row): int(found.distinct.value_id[which])
+            for row, start, stop, which in zip(found.text_no, found.start, found.stop, found.which, strict=True)
+            if start == 0 and stop == len(rest[row][1])
+        }
+        names = []
+        for row, (no, line) in enumerate(rest):
+            if row not in whole:
+                (name,) = mentions.normalised(pl.Series([line]))
+                if mentions.too_common(name):
+                    raise UsageError(
+                        f"{where}: line {no} is no value of a kind, and as a name too common: it would match many people. "
+                        "Give at least a first name and a surname, an address, a number, or user:ID"
+                    )
+                names.append(name)
+        return cls(tuple(sorted(set(whole.values()))), tuple(sorted(set(names))), tuple(sorted(set(users))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkTask:
+    """One range of documents: which display names stand beside which addresses, and which documents some users wrote."""
+
+    first: int
+    last: int
+    documents: Documents
+    leaves: tuple[Leaf, ...]
+    occurrences: Path
+    users: tuple[str, ...]
+    folder: Path
+
+
+def link_task(task: LinkTask) -> dict[str, Any]:
+    """Write `links.parquet` (the distinct pairs of address and display name) and `users.parquet` (the users' documents)."""
+    task.folder.mkdir(parents=True, exist_ok=True)
+    found = pq.read_table(
+        task.occurrences, columns=["doc_no", "cell", "start_byte", "stop_byte", "kind", "value_id", "section"], partitioning=None
+    )
+    found = found.filter(pc.equal(found.column("kind").cast(pa.string()), "EMAIL_ADDRESS"))
+    addresses = pl.DataFrame(found.select(["doc_no", "cell", "start_byte", "stop_byte", "value_id"]))
+    links = [pl.DataFrame(schema={"value_id": pl.Int64, "name": pl.String})]
+    wrote: list[I64] = [np.empty(0, np.int64)]
+    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *(["user_id"] if task.users else [])])]
+    for table in task.documents.read(task.first, task.last, columns):
+        table = table.combine_chunks()
+        doc_no = np.asarray(table.column("doc_no"), np.int64)
+        if task.users:
+            mine = pc.is_in(table.column("user_id").cast(pa.large_string()), value_set=pa.array(task.users, pa.large_string()))
+            wrote.append(doc_no[np.asarray(mine)])
+        low, high = np.searchsorted(addresses["doc_no"].to_numpy(), [doc_no[0], doc_no[-1] + 1])
+        near = addresses[int(low) : int(high)]
+        for column in cells_of(table, list(task.leaves)):
+            which = pl.DataFrame({"doc_no": doc_no[column.flat.rows], "cell": column.cells}).with_row_index("text_no")
+            here = near.join(which.with_columns(pl.col("cell").cast(pl.Int32)), on=["doc_no", "cell"], how="inner", maintain_order="left")
+            if here.height:
+                links.append(_links(Buffers.of(column.flat.texts.fill_null("")), here.sort("text_no", "start_byte")))
+    _write(task.folder / "links.parquet", _LINKS, pl.concat(links).unique().sort("value_id", "name"))
+    _write(task.folder / "users.parquet", _USERS, pl.DataFrame({"doc_no": np.concatenate(wrote)}))
+    return {}
+
+
+def _links(buffers: Buffers, here: pl.DataFrame) -> pl.DataFrame:
+    """The pairs of address and display name in one column."""
+    text_no = here["text_no"].to_numpy().astype(np.int64)
+    starts, stops = (buffers.offsets[text_no] + here[name].to_numpy() for name in ("start_byte", "stop_byte"))
+    lines = header_lines(buffers, text_no, starts)
+    names = mentions.normalised(display_names(buffers, lines, starts, stops))
+    return pl.DataFrame({"value_id": here["value_id"], "name": names}).drop_nulls().unique()
+
+
+def _write(path: Path, schema: pa.Schema, frame: pl.DataFrame) -> None:
+    with table_writer(path, schema) as out:
+        out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Work:
+    """A WORK folder as it is looked at here."""
+
+    folder: Path
+    documents: Documents
+    leaves: tuple[Leaf, ...]
+    ranges: list[tuple[int, int]]
+    key: Key
+    engine: Local
+    spill: Path
+    runs: list[tuple[Path, dict[str, Any], Corpus]] = field(default_factory=list)
+
+    def files(self, *place: str) -> list[Path]:
+        return [self.folder.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
+
+    def map(self, work: Any, tasks: Sequence[Any]) -> None:
+        for _ in self.engine.map_shards(work, tasks):
+            pass
+
+    def ask(self, name: str, **tables: Sequence[Path]) -> pl.DataFrame:
+        """The rows of a named query over some tables."""
+        out = self.spill / f"{name}.parquet"
+        self.engine.sql(queries.query(name).text, tables, out)
+        return pl.DataFrame(pq.read_table(out, partitioning=None))
+
+
+def subject(
+    work: Path | str,
+    match: Path | str | Sequence[str],
+    *,
+    erase: bool = False,
+    checkpoints: Sequence[Path | str] = (),
+    documents: Path | str | None = None,
+    receipt: Path | str | None = None,
+    key_file: Path | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Where one person is, in counts: `given`, `linked`, `values_found`, `documents`, `places` (occurrences by kind and section), `runs`
+    (what each published OUT has of them, in which shards) and `checkpoints` (run folders of `sanitize-train` that had seen them).
+
+    `match` is a file, or its lines: values, names, `user:ID`. `documents` names a file to which the ids of their documents are written,
+    one a line (what unlearning asks for). `erase` takes the person out of every OUT of this WORK and writes a `receipt` without values.
+
+    Raises UsageError for a match that is too common or of nobody, and for a WORK whose input has moved.
+    """
+    work = Path(work)
+    ask.private_folder(work)
+    settings = _settings(work, key_file, seed)
+    with vault.umask(0o077), locked(work):
+        vault.tidy(work)
+        spill = vault.private(work / "spill") / "subject"
+        spill.mkdir()
+        try:
+            here = _opened(work, settings, workers, spill)
+            try:
+                found, person = _found(here, _given(match, here.key), checkpoints, Path(documents) if documents else None)
+            finally:
+                here.engine.close()
+            # one who is written down already, because a first try was stopped or the same is asked twice, is not written down again
+            if erase and not tombstones.read(work, here.key).covers(person):
+                tombstones.write(work, here.key, person, _now())
+        finally:
+            shutil.rmtree(spill, ignore_errors=True)
+    if erase:
+        found["erased"] = _erase(here, found, Path(receipt) if receipt else None, **more)
+    return found
+
+
+def _now() -> str:
+    return datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")
+
+
+def _given(match: Path | str | Sequence[str], key: Key) -> Subject:
+    """The person of a match file, or of lines."""
+    if isinstance(match, str | Path):
+        try:
+            lines = Path(match).read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{match}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one value a line") from None
+        return Subject.of(lines, str(match), key)
+    return Subject.of(match, "the match", key)
+
+
+def _settings(work: Path, key_file: Path | None, seed: int | None) -> Settings:
+    """The settings of the latest run in WORK, with the key that is named now."""
+    commands = sorted((work / "runs").glob("*/command.json"), key=lambda path: path.stat().st_mtime)
+    said = read_json(commands[-1]) if commands else None
+    before = Settings.from_json(said["settings"]) if said else Settings()
+    if key_file is not None or seed is not None:
+        return Settings(columns=before.columns, key_file=key_file, seed=seed)
+    return before
+
+
+def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) -> _Work:
+    """WORK as its index describes it."""
+    described = read_json(work / "index.json")
+    if not described or not described.get("complete"):
+        raise UsageError(f"{work}: holds no complete index; run `sanitize run` or `sanitize find` to its end first")
+    key = vault.key_of(work, key_file=settings.key_file, seed=settings.seed)
+    if key.id != described["key_id"]:
+        raise UsageError(f"{work}: was indexed with another key; name it with --key FILE or --seed N")
+    documents = Documents.from_json(described["documents"])
+    if not all(source.is_there() for source in documents.sources):
+        raise UsageError(f"{work}: its input has moved or changed since it was indexed; put it back, or index it again")
+    runs = []
+    for path in sorted((work / "runs").glob("*/command.json")):
+        command, out = read_json(path), None
+        if command and (Path(command["out"]) / "manifest.json").is_file():
+            out = Corpus.open(command["out"])
+        if command and out is not None and out.manifest.get("plan_hash") == path.parent.name:
+            runs.append((path.parent, command, out))
+    ranges = [(low, high) for low, high in described["ranges"]]
+    small = documents.count < 20_000
+    return _Work(
+        folder=work,
+        documents=documents,
+        leaves=tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"]),
+        ranges=ranges,
+        key=key,
+        engine=Local(workers=workers or (1 if small else os.cpu_count() or 1), spill=spill),
+        spill=spill,
+        runs=runs,
+    )
+
+
+def _found(
+    here: _Work, given: Subject, checkpoints: Sequence[Path | str], documents: Path | None
+) -> tuple[dict[str, Any], tombstones.Erased]:
+    """Counts of everything, and what is the person's, as a tombstone would name it."""
+    tasks = [
+        LinkTask(
+            first=low,
+            last=high,
+            documents=here.documents,
+            leaves=here.leaves,
+            occurrences=occurrences,
+            users=given.users,
+            folder=here.spill / f"links-{no:05d}",
+        )
+        for no, ((low, high), occurrences) in enumerate(zip(here.ranges, here.files("tables", "occurrences"), strict=True))
+    ]
+    here.map(link_task, tasks)
+    links = pl.concat([pl.read_parquet(task.folder / "links.parquet") for task in tasks]).unique()
+    wrote = pl.concat([pl.read_parquet(task.folder / "users.parquet") for task in tasks])["doc_no"]
+    values, names, shared = _linked(links, given)
+    users = tombstones.users_of(pa.array(given.users, pa.large_string()), here.key).tolist() if given.users else []
+    person = tombstones.Erased(tuple(values), tuple(names), tuple(sorted(users)))
+    tables = _tables(here, person)
+    places, per_document = here.ask("subject_places", **tables), here.ask("subject_documents", **tables)
+    docs = pl.concat([per_document["doc_no"], wrote]).unique().sort()
+    if not len(docs):
+        raise UsageError(
+            "the match: nothing of it stands in this corpus (no occurrence, no name, no user); look at its spelling, or at the WORK"
+        )
+    ids = _doc_ids(here, docs.to_numpy())
+    if documents is not None:
+        with vault.umask(0o077):
+            documents.write_text("".join(f"{one}\n" for one in ids), "utf-8")
+    counted = pl.DataFrame(pq.read_table(here.folder / "tables" / "value_counts" / "all.parquet", columns=["value_id"], partitioning=None))
+    found = {
+        "given": {"values": len(given.values), "names": len(given.names), "users": len(given.users)},
+        "linked": {
+            "values": len(set(values) - set(given.values)),
+            "names": len(set(names) - set(given.names)),
+            "names_shared_by_many": shared,
+        },
+        "values_found": counted.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode())).height,
+        "documents": len(docs),
+        "documents_written": wrote.n_unique(),
+        "occurrences": int(places["occurrences"].sum()),
+        "places": places.to_dicts(),
+        "runs": [_in_run(here, *one, tables, docs.to_numpy()) for one in here.runs],
+        "checkpoints": [_in_checkpoints(Path(path), ids) for path in checkpoints],
+        "work": str(here.folder),
+    }
+    return found, person
+
+
+def _linked(links: pl.DataFrame, given: Subject) -> tuple[list[int], list[str], int]:
+    """The person's values and names: the display names of the given values, and the values under these and the given names.
+
+    A display name with many addresses is that of a list or a role; it is followed no further. Returns how many such there were."""
+    theirs = links.filter(pl.col("value_id").is_in(pl.Series(given.values, dtype=pl.Int64).implode()))["name"].unique()
+    names = {*given.names, *(name for name in theirs if not mentions.too_common(name))}
+    under = links.filter(pl.col("name").is_in(pl.Series(sorted(names), dtype=pl.String).implode()))
+    many = under.group_by("name").len().filter(pl.col("len") > _MOST)["name"].to_list()
+    names -= set(many) - set(given.names)
+    values = {*given.values, *under.filter(~pl.col("name").is_in(pl.Series(many, dtype=pl.String).implode()))["value_id"]}
+    return sorted(values), sorted(names), len(many)
+
+
+def _tables(here: _Work, person: tombstones.Erased) -> dict[str, Sequence[Path]]:
+    """The occurrences of the corpus, mentions of the person's names among them, and which values are the person's."""
+    listed = here.spill / "subject.parquet"
+    occurrences = here.files("tables", "occurrences")
+    ids = [*person.values, *(mentions.ids_of(person.names, here.key).tolist() if person.names else ())]
+    pq.write_table(pa.table({"value_id": pa.array(ids, pa.int64())}), listed)
+    if person.names:
+        tasks = []
+        for no, (low, high) in enumerate(here.ranges):
+            folder = here.spill / f"mentions-{no:05d}"
+            folder.mkdir()
+            tasks.append(
+                ForgetTask(
+                    first=low,
+                    last=high,
+                    documents=here.documents,
+                    leaves=here.leaves,
+                    erased=tombstones.Erased(names=person.names),
+                    key=here.key,
+                    folder=folder,
+                )
+            )
+        here.map(forget_task, tasks)
+        occurrences = [*occurrences, *(task.folder / "mentions.parquet" for task in tasks)]
+    return {"occurrences": occurrences, "subject": [listed]}
+
+
+def _doc_ids(here: _Work, docs: I64) -> list[str]:
+    """The ids of some documents, ascending by their numbers."""
+    found: list[str] = []
+    for low, high in here.ranges:
+        mine = docs[(docs >= low) & (docs < high)]
+        if len(mine):
+            for table in here.documents.read(int(mine[0]), int(mine[-1]) + 1, ["doc_id"]):
+                known = pc.is_in(table.column("doc_no"), value_set=pa.array(mine))
+                found += table.filter(known).column("doc_id").to_pylist()
+    return found
+
+
+def _in_run(
+    here: _Work, folder: Path, command: Mapping[str, Any], out: Corpus, tables: Mapping[str, Sequence[Path]], docs: I64
+) -> dict[str, Any]:
+    """What one published OUT holds of the person: `left` is what its plan left or kept of it."""
+    names = [path.name for path in here.files("tables")]
+    rows = [np.asarray(pq.read_table(folder / "rows" / name, partitioning=None).column("doc_no")) for name in names]
+    there = [np.isin(docs, one) for one in rows]
+    found = here.ask(
+        "subject_edits", **tables, edits=[folder / "edits" / name for name in names], published=[folder / "rows" / name for name in names]
+    )
+    told = out.manifest["settings"].get("erased") or {}
+    return {
+        "plan": out.manifest["plan"]["name"],
+        "plan_hash": folder.name,
+        "out": command["out"],
+        "documents": int(sum(one.sum() for one in there)),
+        "shards": [shard_name(no, len(rows)) for no, one in enumerate(there) if one.any()],
+        "left": sum(found["occurrences"]) - sum(found["replaced"]),
+        "replaced": sum(found["replaced"]),
+        "erasures_honoured": int(told.get("erasures", 0)),
+    }
+
+
+def _in_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
+    """What one training had seen of the person's documents: from `seen.parquet` and `train.json` of its run folder."""
+    try:
+        seen = pl.read_parquet(folder / "seen.parquet", columns=["doc_id", "first_step"])
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise UsageError(
+            f"{folder}: no readable seen.parquet ({type(error).__name__}); expected the folder of a `sanitize-train` run"
+        ) from None
+    mine = seen.filter(pl.col("doc_id").cast(pl.String).is_in(pl.Series(list(ids), dtype=pl.String).implode()))
+    steps = [int(name.rpartition("-")[2]) for name in (read_json(folder / "train.json") or {}).get("checkpoints", [])]
+    first = int(mine["first_step"].min()) if mine.height else None  # type: ignore[arg-type]
+    return {
+        "run": str(folder),
+        "documents_seen": mine.height,
+        "first_step": first,
+        "checkpoints": len(steps),
+        "checkpoints_after": sum(step >= first for step in steps) if first is not None else 0,
+    }
+
+
+def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: Any) -> dict[str, Any]:
+    """Make every OUT of this WORK again without the person, and write down that it was done."""
+    outs = []
+    for folder, command, before in here.runs:
+        plan = Plan.from_resolved(read_json(folder / "plan.json") or {}, f"{folder}/plan.json")
+        was = {shard.path.name: shard.sha256 for shard in before.shards}
+        settings = Settings.from_json(command["settings"], replace=True, **more)
+        summary = run(command["inputs"], command["out"], plan, here.folder, settings)
+        now = Corpus.open(command["out"])
+        rewritten = sum(was.get(shard.path.name) != shard.sha256 for shard in now.shards)
+        outs.append(
+            {
+                "plan_hash": summary["plan_hash"],
+                "out": command["out"],
+                "shards": len(now.shards),
+                "shards_rewritten": rewritten,
+                "changed": summary["changed"],
+                "places_erased": summary["erased"],
+                "leaks": summary["leaks"],
+                "manifest_sha256": sha256(Path(command["out"]) / "manifest.json"),
+            }
+        )
+    number = tombstones.read(here.folder).erasures - 1
+    told = {
+        "what": "a person's values and names were taken out of published corpora",
+        "date": _now(),
+        "subject": hashed(here.key.id, number),
+        "given": found["given"],
+        "linked": found["linked"],
+        "documents": found["documents"],
+        "occurrences": found["occurrences"],
+        "outs": [{name: value for name, value in one.items() if name != "out"} for one in outs],
+        "not_erased": [
+            "the input files, and the private folder made of them, hold the originals still",
+            "copies of earlier versions of the published folders, wherever they went",
+            *(
+                ["checkpoints that had seen the documents: unlearn or retrain them"]
+                if any(one["documents_seen"] for one in found["checkpoints"])
+                else []
+            ),
+            "what identifies the person without any of the values and names that were given or linked",
+        ],
+    }
+    path = receipt or vault.private(here.folder / "receipts") / f"{number:05d}.json"
+    write_json(path, told)
+    return {"outs": outs, "receipt": str(path)}

@@ -1,0 +1,10 @@
+-- name: subject_documents
+-- does: The documents in which values of one person stand, with how many occurrences each.
+-- reads: occurrences, subject (value_id)
+-- gives: doc_no, occurrences
+-- takes: nothing
+SELECT o.doc_no AS doc_no, count(*) AS occurrences
+FROM occurrences AS o
+WHERE o.value_id IN (SELECT s.value_id FROM subject AS s)
+GROUP BY o.doc_no
+ORDER BY o.doc_no
