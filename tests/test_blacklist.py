@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import tempfile
 import unicodedata
 from collections import Counter
@@ -17,13 +19,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sanitize import degrees, tables
+from sanitize import blacklist, degrees, tables
+from sanitize.ask import sql
+from sanitize.corpus import Columns
 from sanitize.degrees import Degrees, Places
+from sanitize.demo import mails
+from sanitize.engines.local import Local
 from sanitize.errors import UsageError
 from sanitize.indexing import Settings
 from sanitize.plan import load_plan
+from sanitize.read import Roles
 from sanitize.run import run
 from sanitize.spans import Buffers
+from sanitize.subject import subject
 from sanitize.words import spoken
 
 Listed = set[tuple[str, int, int | None, str]]
@@ -197,3 +205,184 @@ def test_a_corpus_gives_what_a_slow_reading_gives(rows: list[dict[str, Any]], k:
         assert found == slow_indirect(spoken_, k, n) | slow_direct(cells, here / "work")
         assert summary["blacklist"]["words"] == sum(len(slow_words(text)) for _, texts in spoken_ for text in texts)
         assert not (here / "work" / "runs" / summary["plan_hash"] / "blacklist").exists()
+
+
+# ------------------------------------------------------------------------------------------------------- how a run makes it, and keeps it
+
+
+@pytest.fixture(scope="module")
+def mails_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """160 invented mails of a few people."""
+    folder = tmp_path_factory.mktemp("mails")
+    pq.write_table(mails(160, 5), folder / "in.parquet", row_group_size=50)
+    return folder / "in.parquet"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(mails_in: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, Any]]:
+    """The list of three words at most, as bytes, and the summary."""
+    folder = tmp_path_factory.mktemp("whole")
+    _, summary = made(folder, [mails_in], 2, 3, rows_per_shard=40)
+    return table_of(folder, summary), summary
+
+
+def table_of(folder: Path, summary: dict[str, Any]) -> bytes:
+    return (folder / "work" / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet").read_bytes()
+
+
+def test_it_is_that_of_a_slow_reading_of_mails(mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]]) -> None:
+    rows = pq.read_table(mails_in).to_pylist()
+    _, summary = undisturbed
+    for size in (1, 2, 3):
+        slow = {row for row in slow_indirect([(row["user_id"], [row["text"]]) for row in rows], 2, 3) if row[1] == size}
+        (told,) = (one["ngrams"] for one in summary["blacklist"]["listed"] if (one["n"], one["reason"]) == (size, "indirect"))
+        assert told == len(slow) > 50
+
+
+@pytest.mark.parametrize(("files", "size", "workers"), [(1, 1000, 1), (3, 7, 1), (2, 40, 2)])
+def test_any_files_shards_and_workers(
+    mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, files: int, size: int, workers: int
+) -> None:
+    whole = pq.read_table(mails_in)
+    for no in range(files):
+        low, high = len(whole) * no // files, len(whole) * (no + 1) // files
+        pq.write_table(whole.slice(low, high - low), tmp_path / f"in{no}.parquet")
+    inputs = [tmp_path / f"in{no}.parquet" for no in range(files)]
+    _, summary = made(tmp_path, inputs, 2, 3, rows_per_shard=size, workers=workers)
+    assert table_of(tmp_path, summary) == undisturbed[0]
+    assert summary["blacklist"] == undisturbed[1]["blacklist"]
+
+
+@pytest.mark.parametrize("where", ["before a task", "after a task", "in a query"])
+def test_a_stopped_count_goes_on(
+    mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    seen: list[tuple[int, int]] = []
+    real, ask = blacklist.seen_task, Local.sql
+
+    def stopped(task: Any) -> Any:
+        seen.append((task.size, task.first))
+        if where != "in a query" and len(seen) == 6:
+            if where == "after a task":
+                real(task)
+            raise KeyboardInterrupt
+        return real(task)
+
+    def broken(self: Local, query: str, tables: Any, out: Path, **more: Any) -> None:
+        ask(self, query, tables, out, **more)
+        if where == "in a query" and out.name == "degrees-2.parquet":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(blacklist, "seen_task", stopped)
+        patch.setattr(Local, "sql", broken)
+        with pytest.raises(KeyboardInterrupt):
+            made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
+    assert not (tmp_path / "out").exists()
+    again: list[tuple[int, int]] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(blacklist, "seen_task", lambda task: again.append((task.size, task.first)) or real(task))
+        _, summary = made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
+    assert table_of(tmp_path, summary) == undisturbed[0]
+    # what was done is not done again
+    done = seen[:-1] if where != "in a query" else seen
+    assert not set(done) & set(again) and len(set(done) | set(again)) == 12
+    # and once it is all done, nothing is; a lost list is made again
+    shutil.rmtree(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(blacklist, "seen_task", lambda task: pytest.fail("counted again"))
+        made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
+    (tmp_path / "work" / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet").unlink()
+    shutil.rmtree(tmp_path / "out")
+    made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
+    assert table_of(tmp_path, summary) == undisturbed[0]
+
+
+DROPS = """
+publishable = false
+leave = ["EMAIL_ADDRESS"]
+[find]
+kinds = ["EMAIL_ADDRESS"]
+[[drop]]
+use = "exact_dup"
+[blacklist]
+k = 2
+"""
+
+
+def test_a_dropped_document_does_not_count(tmp_path: Path) -> None:
+    """Neither its words nor its values; nor those of one that is set aside."""
+    texts = ["red apples", "red apples", "green pears of bob@example.com", "green pears of bob@example.com", "blue " * 90_000]
+    pq.write_table(pa.table({"text": texts, "who": [1, 2, 3, 4, 5]}), tmp_path / "in.parquet")
+    (tmp_path / "mine.toml").write_text(DROPS)
+    columns = Columns(roles=Roles(user="who"))
+    told = Settings(seed=1, workers=1, verify="off", columns=columns, max_doc_bytes=300_000, max_quarantine=0.5)
+    summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan(str(tmp_path / "mine.toml")), tmp_path / "work", told)
+    gone = summary["documents_dropped"]
+    assert (gone, summary["quarantined"]) == (2, 1)
+    words = {row[0] for row in listed(tmp_path / "work", summary)}
+    assert words == {"red", "apples", "green", "pears", "of", "bob", "example", "com", "bob example com"}
+    assert summary["blacklist"]["documents"] == 2 and summary["blacklist"]["words"] == 8
+
+
+def test_any_column_is_the_user(tmp_path: Path) -> None:
+    """Numbers, texts, and a mail's From, which is there by itself."""
+    texts = ["one two", "two three", "three one"]
+    pq.write_table(pa.table({"text": texts, "a": [7, 7, 8], "b": ["x", "y", "y"]}), tmp_path / "in.parquet")
+    for user, rare in (("a", {"two", "x"}), ("b", {"three"})):  # where b is no user, it is a text
+        folder = tmp_path / user
+        found, _ = made(folder, [tmp_path / "in.parquet"], 2, 1, columns=Columns(roles=Roles(user=user)))
+        assert {row[0] for row in found} == rare
+    senders = ["ann@example.com", "bob@example.com", "ann@example.com"]
+    box = "".join(f"From x Sat Nov 21 00:00:00 2026\nFrom: {who}\n\n{text}\n\n" for who, text in zip(senders, texts, strict=True))
+    (tmp_path / "in.mbox").write_text(box)
+    found, _ = made(tmp_path / "mbox", [tmp_path / "in.mbox"], 2, 1, "blacklist.direct=false")
+    assert {row[0] for row in found} == {"ann", "bob", "one"}
+
+
+def test_nobody_vouches_for_nobody(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["plum", "plum", "fig", "fig"], "user_id": [None, None, None, "ann"]}), tmp_path / "in.parquet")
+    found, summary = made(tmp_path, [tmp_path / "in.parquet"], 2, 1)
+    assert found == {("plum", 1, 1, "indirect")}
+    assert summary["blacklist"]["without_user"] == 3
+
+
+def test_no_word_is_published(tmp_path: Path) -> None:
+    """Counts go into manifest, card and report; a word that one person uses stays in the vault, and so does a value."""
+    texts = [f"quincunx{no} is said by quincunx{no}@example.com" for no in range(20)]
+    pq.write_table(pa.table({"text": texts, "user_id": [f"u{no}" for no in range(20)]}), tmp_path / "in.parquet")
+    summary = run([tmp_path / "in.parquet"], tmp_path / "out", "blacklist", tmp_path / "work", Settings(seed=1, workers=1))
+    assert summary["blacklist"]["listed"] == [{"n": 1, "reason": "indirect", "ngrams": 20}, {"n": 3, "reason": "direct", "ngrams": 20}]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["summary"]["blacklist"] == summary["blacklist"] and manifest["plan"]["blacklist"] == {"k": 2, "n": 1, "direct": True}
+    assert not manifest["publishable"]
+    for path in (tmp_path / "out").glob("*.*"):
+        assert "quincunx" not in path.read_text()
+    # the shards are the input's
+    assert pq.read_table(next((tmp_path / "out" / "data").iterdir())).column("text").to_pylist() == texts
+    # the table is there for a look, masked; its coverage too
+    asked = sql(tmp_path / "work", "SELECT * FROM blacklist ORDER BY n, ngram")
+    assert asked.height == 40 and set(asked["ngram"]) == {"aaaa9", "aaaa99", "aaaa9 aaaa aaa", "aaaa99 aaaa aaa"}
+    assert "quincunx0" in sql(tmp_path / "work", "SELECT * FROM blacklist", reveal=True)["ngram"].to_list()
+    covered = sql(tmp_path / "work", name="blacklist_coverage").to_dicts()
+    assert [(row["n"], row["reason"], row["distinct_ngrams"], row["occurrences"]) for row in covered] == [(1, "indirect", 20, 40)]
+
+
+def test_who_is_to_be_forgotten_is_on_no_list(tmp_path: Path) -> None:
+    """Values, names and documents of one who was erased: nobody said their words."""
+    rows = [
+        ("ann", "plain words of Quill Ostrich at quill@example.com"),
+        ("bob", "plain words of bob@example.org"),
+        ("quill", "plain plums and nothing else"),
+    ]
+    pq.write_table(pa.table({"text": [text for _, text in rows], "user_id": [who for who, _ in rows]}), tmp_path / "in.parquet")
+    told = Settings(seed=1, workers=1)
+    summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("blacklist", ["blacklist.n=2"]), tmp_path / "work", told)
+    before = {row[0] for row in listed(tmp_path / "work", summary)}
+    assert {"quill", "ostrich", "plums", "quill example com"} <= before
+    subject(tmp_path / "work", ["quill@example.com", "Quill Ostrich", "user:quill"], erase=True, seed=1, workers=1)
+    again = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]
+    assert again["plan_hash"] == summary["plan_hash"] and again["blacklist"]["documents"] == 2
+    after = {row[0] for row in listed(tmp_path / "work", again)}
+    # plain, words and of are said by both; nothing is said across what is gone
+    assert after == {"at", "bob", "example", "org", "bob example org"}
