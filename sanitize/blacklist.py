@@ -107,8 +107,8 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
                 grams, begins = _grams_of(words, places)
                 new = degrees.add(grams, user_of[docs[words.text_no[begins]] - task.first])
                 if task.size == 1 and len(new):
-                    rows = np.sort(new[np.unique(grams[new], return_index=True)[1]])
-                    spelled.append(pa.table([grams[rows].view(np.int64), words.spelled(buffers, rows)], schema=SPELLED))
+                    rows = begins[np.sort(new[np.unique(grams[new], return_index=True)[1]])]
+                    spelled.append(pa.table([words.hashes[rows].view(np.int64), words.spelled(buffers, rows)], schema=SPELLED))
             if task.size == 1 and task.kinds:
                 direct.append(_direct(buffers, words, here(found, docs, cells)))
         if degrees is not None:

@@ -60,9 +60,11 @@ class Run:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
         self.index.hold(self.out)
-        wants_users = self.plan.blacklist is not None and self.plan.blacklist.k > 1
-        if wants_users and not any(role == "user_id" for unit in self.index.survey.units for _, role in unit.columns):
-            raise UsageError(NO_USER)
+        if self.plan.blacklist is not None and self.plan.blacklist.k > 1:
+            # files that are read in place say now whether they name users; of others it is known once they are read
+            units = self.index.survey.units
+            if all(unit.view and "user_id" not in dict(unit.columns).values() for unit in units):
+                raise UsageError(NO_USER)
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
