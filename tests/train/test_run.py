@@ -361,3 +361,27 @@ def test_the_stream_is_what_a_run_sees(corpus: Any, recipe: Any, tmp_path: Path)
         here.update(one for ids in stream.ids_of(batch.numbers) for one in ids)
         step = stream.position
         assert here == {name for name, first in zip(*seen.to_pydict().values(), strict=True) if first <= step}
+
+
+def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    import errno
+
+    from sanitize.errors import ResourceError
+
+    settings = recipe(corpus())
+    settle, calls = checkpoint._settle, {"n": 0}
+
+    def full(aside: Path, path: Path) -> None:
+        calls["n"] += 1
+        if calls["n"] == 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        settle(aside, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "_settle", full)
+        with pytest.raises(ResourceError, match="ENOSPC") as caught:
+            train.fit(settings, tmp_path / "run")
+    assert caught.value.exit_code == 7
+    train.fit(settings, tmp_path / "run")
+    train.fit(settings, tmp_path / "whole")
+    same(tmp_path / "run", tmp_path / "whole")
