@@ -39,6 +39,7 @@ class Extraction(Metric):
     prompt_tokens: int = Field(default=50, ge=1)
     length: int = Field(default=256, ge=2)  # of a generic prompt and its continuation together, in tokens
     cue_tokens: int = Field(default=24, ge=1)  # new tokens after a cue
+    stop_at_eos: bool = True  # False: the end-of-text token does not end a continuation
     batch: int = Field(default=64, ge=1)
 
     _ground: Ground = PrivateAttr(default_factory=Ground)
@@ -70,7 +71,7 @@ class Extraction(Metric):
                 new = max(1, min(self.length, model.context) - max(map(len, rows)))
             else:
                 new = self.cue_tokens
-            said = said_addresses(model, rows, new, batch=self.batch)
+            said = said_addresses(model, rows, new, batch=self.batch, stop_at_eos=self.stop_at_eos)
             found[family] = {
                 **rates(said, self._ground.original, seen, self._strangers),
                 "prompts": len(prompts),
