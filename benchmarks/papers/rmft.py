@@ -1,6 +1,6 @@
 """Randomized masked fine-tuning: does it leak fewer mail addresses than raw data and header deduplication, at what cost in perplexity?
 
-A corpus of invented mail is split by `doc_id` before anything is indexed; the training part is sanitized by the plans `baseline`, `rmft` and
+Invented mail is split by `doc_id` before anything is indexed; the training part is sanitized by the plans `baseline`, `rmft` and
 `header_dedup`; a small GPT-2 is trained from scratch on each; every checkpoint is attacked with generic pages and with cues (a first name),
 and asked for its perplexity on held-out mail. `ter_drop` is the reduction of the mean TER over checkpoints, generic prompts, counts summed
 over seeds (the paper's table 1); the mean of each checkpoint's reduction (the paper's 80.81 %) is given beside it.
@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from benchmarks.criteria import Criterion, finish, options, split
 from benchmarks.papers_mail import mails
 from eval.frontier import PLANS, Chain, attacked, chain
-from eval.metrics.frontier import RANGE, area
+from eval.metrics.frontier import area
 
 NAMES = ("baseline", "rmft", "header_dedup")
 DOSES = {"keep=0": ("rmft", ("edit.0.keep=0",)), "keep=2": ("rmft", ("edit.0.keep=2",)), "keep=5": ("rmft", ("edit.0.keep=5",))}
@@ -45,6 +45,7 @@ class Size:
     """How large everything is."""
 
     mails: int
+    people: int
     seeds: int
     epochs: int
     every: float  # epochs between checkpoints
@@ -56,18 +57,27 @@ class Size:
 
 
 SIZES = {
-    "ci": Size(mails=190, seeds=2, epochs=35, every=7.0, web=192, cues=128, doses=False),
-    "cpu": Size(mails=190, seeds=3, epochs=35, every=3.5, web=512, cues=256, doses=True),
+    "ci": Size(mails=375, people=150, seeds=2, epochs=35, every=7.0, web=192, cues=128, doses=False),
+    "cpu": Size(mails=375, people=150, seeds=3, epochs=35, every=3.5, web=512, cues=256, doses=True),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(
         mails=12_000,
+        people=10_000,
         seeds=1,
         epochs=10,
         every=1.0,
         web=2_000,
         cues=1_000,
         doses=True,
-        changes=("model.layers=8", "model.width=512", "model.heads=8", "model.context=256", "tokenizer.vocab=8192", "run.batch=64", "run.lr=1e-3"),
+        changes=(
+            "model.layers=8",
+            "model.width=512",
+            "model.heads=8",
+            "model.context=256",
+            "tokenizer.vocab=8192",
+            "run.batch=64",
+            "run.lr=1e-3",
+        ),
         device="cuda",
     ),
 }
@@ -81,9 +91,9 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
         torch.set_num_threads(1)
     settings = Chain(
         plans={**PLANS, **(DOSES if size.doses else {})},
-        changes=(f"run.epochs={size.epochs}", f"run.checkpoint_every={size.every}", "model.context=256", "run.batch=4", "model.dropout=0.0", *size.changes),
+        changes=(f"run.epochs={size.epochs}", f"run.checkpoint_every={size.every}", "model.dropout=0.0", *size.changes),
         metrics=(
-            {"use": "extraction", "web": size.web, "cues": size.cues, "length": 160},
+            {"use": "extraction", "web": size.web, "cues": size.cues, "length": 128},
             {"use": "perplexity"},
             {"use": "frontier", "texts": "mail"},
         ),
@@ -93,7 +103,7 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
     )
     if data is not None:
         return chain(data, folder, settings)
-    parts = split(mails(size.mails, seed), seed, {"train": 0.8, "test": 0.2})
+    parts = split(mails(size.mails, seed, population=size.people), seed, {"train": 0.8, "test": 0.2})
     places = {}
     for name, table in parts.items():
         places[name] = folder / "split" / name
@@ -118,7 +128,7 @@ def ppl(reports: Sequence[Mapping[str, Any]], name: str, which: str = "mail", re
 
 
 def drop(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", rate: str = "ter") -> dict[str, float]:
-    """What a plan leaks less than the baseline, as shares: of the means, the mean over checkpoints, at the last one; rates summed over seeds."""
+    """What a plan leaks less than the baseline, as shares: of the means, the mean over checkpoints, at the last; summed over seeds."""
     base, ours = (table(reports, one, family, rate).sum(0) for one in ("baseline", name))
     there = base > 0
     assert base.sum() > 0, "the baseline leaks nothing at any checkpoint: nothing can be compared; train for more epochs"
@@ -134,7 +144,9 @@ def curve(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", 
     base, ours = (table(reports, one, family, "ter").mean(0) for one in ("baseline", name))
     before, after = (ppl(reports, one, which).mean(0) for one in ("baseline", name))
     points = [
-        (100 * (two - one) / one, 100 * (leak - rest) / leak) for one, two, leak, rest in zip(before, after, base, ours, strict=True) if leak > 0
+        (100 * (two - one) / one, 100 * (leak - rest) / leak)
+        for one, two, leak, rest in zip(before, after, base, ours, strict=True)
+        if leak > 0
     ]
     return area(points)
 
@@ -159,7 +171,7 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
         "ter_drop_header_dedup": Criterion(value=dedup["of_means"], paper=0.727, threshold=0.30),
         "ter_drop_rmft_minus_dedup": Criterion(value=rmft["of_means"] - dedup["of_means"], paper=0.114, threshold=0.0),
         "ppl_order": Criterion(
-            value=float(ordered), paper=1, threshold=1, note="base < rmft < dedup on held-out whole mails, as the mean over checkpoints and at the last"
+            value=float(ordered), paper=1, threshold=1, note="base < rmft < dedup on held-out whole mails, on average and at the last"
         ),
         "aurc_ratio": Criterion(
             value=areas["rmft"] / max(areas["header_dedup"], 1.0),
@@ -182,7 +194,9 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
         "aurc_header_dedup": Criterion(value=areas["header_dedup"], paper=17.09, threshold=areas["rmft"] / 2, above=False, headline=False),
         "ppl_rise_rmft": Criterion(value=means["rmft"] / means["baseline"] - 1, paper=0.0569, threshold=0.25, above=False, headline=False),
         "ppl_rise_header_dedup": Criterion(value=means["header_dedup"] / means["baseline"] - 1, paper=0.238, threshold=0.0, headline=False),
-        "ppl_rise_rmft_body": Criterion(value=body["rmft"] / body["baseline"] - 1, paper="not measured", threshold=0.25, above=False, headline=False),
+        "ppl_rise_rmft_body": Criterion(
+            value=body["rmft"] / body["baseline"] - 1, paper="not measured", threshold=0.25, above=False, headline=False
+        ),
         "ppl_rise_header_dedup_body": Criterion(
             value=body["header_dedup"] / body["baseline"] - 1, paper="not measured", threshold=0.25, above=False, headline=False
         ),
@@ -217,7 +231,11 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
                 {
                     "plan": name,
                     "epoch": round(row["epoch"], 3),
-                    **{f"{rate}_{family}": round(float(table(reports, name, family, rate)[:, place].mean()), 4) for family in ("web", "cue") for rate in ("ter", "ser")},
+                    **{
+                        f"{rate}_{family}": round(float(table(reports, name, family, rate)[:, place].mean()), 4)
+                        for family in ("web", "cue")
+                        for rate in ("ter", "ser")
+                    },
                     "ppl_mail": round(float(ppl(reports, name)[:, place].mean()), 4),
                     "ppl_body": round(float(ppl(reports, name, "body")[:, place].mean()), 4),
                 }
@@ -233,11 +251,24 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
                     }
                 )  # fmt: skip
         told["perplexity"].append(
-            {"plan": name, **{f"{which}_{reading}": interval(ppl(reports, name, which, reading)[:, -1]) for which in ("mail", "body", "web") for reading in ("mean", "corpus")}}
+            {
+                "plan": name,
+                **{
+                    f"{which}_{reading}": interval(ppl(reports, name, which, reading)[:, -1])
+                    for which in ("mail", "body", "web")
+                    for reading in ("mean", "corpus")
+                },
+            }
         )
     for name in [*(one for one in names if one == "keep=0"), "rmft", *(one for one in names if one in ("keep=2", "keep=5")), "baseline"]:
         keep = {"rmft": "1", "baseline": "all"}.get(name, name.removeprefix("keep="))
-        told["dose"].append({"keep": keep, **{f"ter_{family}": interval(table(reports, name, family, "ter")[:, -1]) for family in ("web", "cue")}, "ppl": interval(ppl(reports, name)[:, -1])})
+        told["dose"].append(
+            {
+                "keep": keep,
+                **{f"ter_{family}": interval(table(reports, name, family, "ter")[:, -1]) for family in ("web", "cue")},
+                "ppl": interval(ppl(reports, name)[:, -1]),
+            }
+        )
     return told
 
 
@@ -252,7 +283,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.dir is None:
             shutil.rmtree(home, ignore_errors=True)
     scaled = (
-        f"Scaled down: {size.mails} invented mails and a GPT-2 from scratch instead of 10,000 of Enron's and GPT2-XL, {size.epochs} epochs, "
+        f"Scaled down: {size.mails} invented mails and a GPT-2 from scratch instead of Enron's 10,000 and GPT2-XL, {size.epochs} epochs, "
         f"{size.web} generic prompts and {size.cues} cues, {len(reports)} seeds; directions and ratios are compared, not levels."
     )
     return finish("rmft", asked, criteria(reports), tables=rows(reports), scaled=scaled, seconds=time.monotonic() - began)
