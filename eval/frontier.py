@@ -94,6 +94,7 @@ def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict
 
 def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say = lambda line: None) -> dict[str, Any]:
     """Sanitize the training part by each plan, train on each, measure all runs; the report, with what each plan changed."""
+    metrics: list[Metric] = [metric(one, "frontier") for one in settings.metrics]  # what is asked wrongly is told before hours of training
     runs, summaries = {}, {}
     for name, (plan, changes) in settings.plans.items():
         say(f"{name}: sanitizing")
@@ -121,7 +122,6 @@ def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say =
         )
         train.fit(recipe, folder / "runs" / name)
         runs[name] = Run.open(folder / "runs" / name)
-    metrics: list[Metric] = [metric(one, "frontier") for one in settings.metrics]
     report = measured(runs, metrics, ground(raw, test, settings), name="frontier", device=settings.device, say=say)
     return {
         **report,
