@@ -62,9 +62,9 @@ def rows(leaks: list[float], costs: list[float]) -> list[dict[str, Any]]:
 def test_checkpoints_where_the_baseline_leaks_nothing_are_skipped() -> None:
     metric = Frontier(use="frontier")
     metric.open(Ground(baseline="raw"))
-    told = metric.over({"raw": rows([9, 0, 2, 4], [9, 8, 5, 4]), "rmft": rows([9, 1, 1, 1], [9, 9, 5.5, 4.4])})["rmft"]
-    assert told["skipped"] == 1 and np.allclose(told["points"], [(10, 50), (10, 75)]) and np.allclose(told["steps"], [(10, 75)])
-    assert told["aurc"] == pytest.approx(75 * 15 / 25)
+    told = metric.over({"raw": rows([9, 0, 2, 4], [9, 8, 5, 4]), "rmft": rows([9, 1, 1, 1], [9, 9, 5.5, 4.5])})["rmft"]
+    assert told["skipped"] == 1 and np.allclose(told["points"], [(10, 50), (12.5, 75)])
+    assert told["aurc"] == pytest.approx((50 * 2.5 + 75 * 12.5) / 25)
     with pytest.raises(UsageError, match="name one of the runs"):
         Frontier(use="frontier").open(Ground())
     with pytest.raises(UsageError, match="needs extraction and perplexity"):
