@@ -1,0 +1,93 @@
+"""Whether a model says the twenty tokens that follow a prefix of its training text: k-extractable memorization.
+
+A suffix s of a training text is k-extractable if the model, given the k tokens before it, generates exactly s (Carlini et al. 2023;
+Slack and Al Moubayed, early detection of memorization, section 3.1; k = 12, 16, 20 and twenty tokens of suffix in section 3.5). Where a
+text is probed hangs on its `doc_id` and the seed alone: the same place for every checkpoint, technique and order of the texts, and the
+same suffix for every k, whose prefix is the last k tokens before it. Texts shorter than the longest prefix and the suffix together are
+left out; `of="all"` counts them as not memorized, which is how the paper's formula reads.
+
+Token numbers in, numbers out; the costs are those of generating twenty tokens for each text and k.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+KS = (12, 16, 20)
+SUFFIX = 20
+ENDED = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where a corpus is probed: for each text that is long enough its number, the tokens before the suffix, and the suffix."""
+
+    rows: I64  # [probed] number of the text in the corpus
+    before: I64  # [probed, longest k]
+    suffix: I64  # [probed, suffix length]
+    texts: int  # how many texts the corpus has, too short ones included
+
+    def prefix(self, k: int) -> I64:
+        """The last k tokens before each suffix, [probed, k]."""
+        if not 1 <= k <= self.before.shape[1]:
+            raise ValueError(
+                f"k = {k}; these places have prefixes of 1 to {self.before.shape[1]} tokens. Draw them with a larger k in `ks`"
+            )
+        return self.before[:, self.before.shape[1] - k :]
+
+    @property
+    def left_out(self) -> int:
+        """How many texts were too short."""
+        return self.texts - len(self.rows)
+
+
+def places(
+    sequences: Sequence[Sequence[int]], doc_ids: Sequence[str], *, ks: Sequence[int] = KS, suffix: int = SUFFIX, seed: int = 0
+) -> Places:
+    """A place in each text that holds `max(ks) + suffix` tokens or more, drawn from its `doc_id` and the seed."""
+    assert len(sequences) == len(doc_ids), "one doc_id for each text"
+    longest = max(ks)
+    rows, before, after = [], [], []
+    for row, (tokens, doc_id) in enumerate(zip(sequences, doc_ids, strict=True)):  # one draw a text, beside which a forward pass is dear
+        free = len(tokens) - longest - suffix
+        if free >= 0:
+            drawn = hashlib.blake2b(
+                str(doc_id).encode(), digest_size=8, key=seed.to_bytes(8, "little", signed=True), person=b"verbatim"
+            ).digest()
+            start = int.from_bytes(drawn, "little") % (free + 1) + longest
+            rows.append(row)
+            before.append(np.asarray(tokens[start - longest : start], np.int64))
+            after.append(np.asarray(tokens[start : start + suffix], np.int64))
+    return Places(
+        rows=np.array(rows, np.int64),
+        before=np.array(before, np.int64).reshape(-1, longest),
+        suffix=np.array(after, np.int64).reshape(-1, suffix),
+        texts=len(sequences),
+    )
+
+
+def memorized(generated: I64, suffix: I64, *, match: Literal["exact", "contains"] = "exact") -> Bools:
+    """Whether each row of generated tokens begins with its suffix; with `contains` whether the suffix stands anywhere in it."""
+    assert len(generated) == len(suffix), "one row of generated tokens for each suffix"
+    length = suffix.shape[1]
+    if generated.shape[1] < length:
+        return np.zeros(len(suffix), np.bool_)
+    if match == "exact":
+        return np.asarray((generated[:, :length] == suffix).all(1))
+    windows = np.lib.stride_tricks.sliding_window_view(generated, length, axis=1)
+    return np.asarray((windows == suffix[:, None, :]).all(2).any(1))
+
+
+def percent(hits: Bools, where: Places, *, of: Literal["probed", "all"] = "probed") -> float:
+    """Mem %, the share of texts whose suffix came out; 0.0 where there is none to share among."""
+    texts = len(where.rows) if of == "probed" else where.texts
+    return 100.0 * float(hits.sum()) / texts if texts else 0.0
