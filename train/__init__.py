@@ -1,5 +1,33 @@
-"""Sanitized shards in, checkpoints in Hugging Face layout out. Empty so far.
+"""Sanitized shards in, checkpoints in Hugging Face layout out.
 
-Recipes, batches, objectives and the loop will stand here.
-Knocks at `sanitize.shards` and at nothing else; imports among its own files are relative.
+    recipe -> documents -> tokens -> batches -> loop (model, objective) -> checkpoints
+
+`fit(recipe, out)` trains, resumes or says what was done; `Recipe` is what a TOML file becomes. Both are loaded when they are first used.
+Knocks at `sanitize.shards` and `sanitize.errors`, and at nothing else; imports among its own files are relative.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .recipe import Recipe
+    from .run import fit
+
+# where each name lives
+_HOMES = {"Recipe": "recipe", "fit": "run"}
+
+__all__ = ["Recipe", "fit"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

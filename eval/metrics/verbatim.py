@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,13 @@ Bools = npt.NDArray[np.bool_]
 KS = (12, 16, 20)
 SUFFIX = 20
 ENDED = -1
+
+
+class Causal(Protocol):
+    """What is asked of a model (`eval/model.py`)."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], *, new_tokens: int, mode: str = "greedy", **how: Any) -> list[list[int]]:
+        """The continuation of each prompt, without the prompt; it may end early."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +98,36 @@ def percent(hits: Bools, where: Places, *, of: Literal["probed", "all"] = "probe
     """Mem %, the share of texts whose suffix came out; 0.0 where there is none to share among."""
     texts = len(where.rows) if of == "probed" else where.texts
     return 100.0 * float(hits.sum()) / texts if texts else 0.0
+
+
+def continued(model: Causal, where: Places, k: int, *, mode: str = "greedy", more: int = 0, **how: Any) -> I64:
+    """What the model says after the last k tokens before each suffix, [probed, suffix length + more], -1 where it ended.
+
+    `mode` is greedy, beam or sample, `how` what belongs to it (`beams`, `temperature`, `top_k`, `top_p`, `seed`, `batch`). `more` tokens
+    beyond the suffix are for `memorized(..., match="contains")`.
+    """
+    length = where.suffix.shape[1] + more
+    said = model.generate(where.prefix(k).tolist(), new_tokens=length, mode=mode, **how)
+    return np.array([row + [ENDED] * (length - len(row)) for row in said], np.int64).reshape(-1, length)
+
+
+def verbatim_table(
+    model: Causal,
+    where: Places,
+    *,
+    ks: Sequence[int] = KS,
+    modes: Sequence[str] = ("greedy",),
+    of: Literal["probed", "all"] = "probed",
+    match: Literal["exact", "contains"] = "exact",
+    **how: Any,
+) -> list[dict[str, Any]]:
+    """Mem % by decoding and k, and the mean over the ks (k None), which the paper's tables print."""
+    more = where.suffix.shape[1] if match == "contains" else 0
+    rows: list[dict[str, Any]] = []
+    for mode in modes:
+        each = [
+            {"mode": mode, "k": k, "mem": percent(memorized(continued(model, where, k, mode=mode, more=more, **how), where.suffix, match=match), where, of=of)}
+            for k in ks
+        ]
+        rows += [*each, {"mode": mode, "k": None, "mem": float(np.mean([row["mem"] for row in each]))}]
+    return [{**row, "probed": len(where.rows), "left_out": where.left_out} for row in rows]

@@ -1,0 +1,104 @@
+"""The command `sanitize-train`: a recipe in, a run folder out; errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
+
+
+class _Recipes(TyperGroup):
+    """The first word is a verb, or else the recipe of `run`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="sanitize-train",
+    cls=_Recipes,
+    help="Train a language model on sanitized shards: sanitize-train RECIPE|NAME --out RUN. The same command again resumes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command("run")
+def run(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE|NAME", help="a TOML file, or a shipped recipe (sanitize-train list)")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="the run folder")],
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
+    ] = None,
+    data: Annotated[str | None, typer.Option(metavar="DATA", help="short for --set data.path=DATA", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train by a recipe (the word `run` may be left out)."""
+    from .recipe import Recipe
+    from .run import fit
+
+    asked = [*(changes or ()), *([f"data.path={json.dumps(data)}"] if data is not None else [])]
+    finished = (out / "train.json").is_file()
+    result = fit(Recipe.of(recipe, asked), out, progress=lambda line: typer.echo(line, err=True))
+    result = {**result, "out": str(out), "changed": not finished}
+    if as_json:
+        typer.echo(json.dumps(result, sort_keys=True))
+    else:
+        typer.echo(f"{'trained' if result['changed'] else 'was trained'}: {result['steps']} steps, {result['documents']} documents seen")
+        typer.echo(f"{len(result['checkpoints'])} checkpoints in {out / 'checkpoints'}, the last one {result['final']}")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """The shipped recipes and the objectives."""
+    import importlib
+
+    from . import objectives
+    from .recipe import Recipe, recipe_names
+
+    recipes = {name: Recipe.of(name).about for name in recipe_names()}
+    losses = {
+        name: (importlib.import_module(f".objectives.{name}", __package__).__doc__ or "").partition("\n")[0] for name in objectives.names()
+    }
+    if as_json:
+        typer.echo(json.dumps({"recipes": recipes, "objectives": losses}, sort_keys=True))
+        return
+    for title, found in (("recipes", recipes), ("objectives", losses)):
+        typer.echo(title)
+        for name, about in found.items():
+            typer.echo(f"  {name:<16}{about}")
+
+
+def main() -> None:
+    """The console script: every error is one clear line and its exit code, without values."""
+    from sanitize.errors import SanitizeError, unforeseen
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    try:
+        app()
+    except SystemExit:
+        raise
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on from the last state", err=True)
+        sys.exit(130)
+    except SanitizeError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BaseException as error:
+        typer.echo(f"error: {unforeseen(error)}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

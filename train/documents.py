@@ -1,0 +1,148 @@
+"""A folder of shards as one table of documents, and what says which documents these were.
+
+A folder that `sanitize run` published is checked against its manifest, file by file; any other folder or file of Parquet, JSON lines or
+Arrow (as `datasets` saves it) is taken as it is. The texts of all documents are in memory once, until tokens are made of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from sanitize.errors import InputRefused, UsageError, nearest
+from sanitize.shards import Corpus, sha256
+
+SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".arrow")
+
+
+@dataclass(frozen=True, repr=False)
+class Documents:
+    """Documents in corpus order: `text`, `doc_id` (strings, no nulls), and `label`, `prompt`, `pii_spans` where they were asked for."""
+
+    table: pa.Table
+    path: Path
+    shards: tuple[dict[str, Any], ...]  # name, rows and sha256 of each file, in order
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def texts(self) -> list[str]:
+        """The texts as Python strings, for tokenizers."""
+        return list(self.table.column("text").to_pylist())
+
+    def told(self) -> dict[str, Any]:
+        """What RUN/recipe.json says of this data."""
+        return {"path": str(self.path), "documents": len(self), "sha256": self.sha256, "shards": list(self.shards)}
+
+    @property
+    def sha256(self) -> str:
+        """One hash over the hashes of all files, in order; names do not count."""
+        return hashlib.sha256(json.dumps([shard["sha256"] for shard in self.shards]).encode()).hexdigest()
+
+
+def read(
+    path: str | Path,
+    *,
+    text: str = "text",
+    doc_id: str = "doc_id",
+    label: str | None = None,
+    prompts: Sequence[str] = (),
+    pii_spans: bool = False,
+) -> Documents:
+    """The documents of a folder or file. Columns by name; a missing id is the row's number as text, `pii_spans` may be absent.
+
+    Raises InputRefused where there is nothing to read or a file cannot be read, OutputBroken where a published folder is not whole,
+    UsageError where a column is missing.
+    """
+    place = Path(path)
+    published = (place / "manifest.json").is_file()
+    if published:
+        corpus = Corpus.open(place)
+        corpus.check()
+        files = [(shard.path, shard.sha256) for shard in corpus.shards]
+    else:
+        files = [(file, sha256(file)) for file in _files(place)]
+    tables, shards = [], []
+    for file, digest in files:
+        table = _table(file)
+        shards.append({"name": file.name, "rows": table.num_rows, "sha256": digest})
+        wanted = {"text": text, "doc_id": doc_id, "label": label, "pii_spans": "pii_spans" if pii_spans else None}
+        for column in (text, *prompts, *([label] if label else [])):
+            if column not in table.column_names:
+                raise UsageError(f"{file}: there is no column {column!r}; {nearest(column, table.column_names)}")
+        columns: dict[str, Any] = {
+            name: _plain(table.column(column), name, file) for name, column in wanted.items() if column and column in table.column_names
+        }
+        if prompts:
+            columns["prompt"] = _prompt([_plain(table.column(column), "prompt", file) for column in prompts])
+        tables.append(pa.table(columns))
+    if not tables or not sum(table.num_rows for table in tables):
+        raise InputRefused(f"{place}: holds no documents; expected shards with at least one row")
+    whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    numbers = pa.array(range(whole.num_rows), pa.int64()).cast(pa.large_string())
+    ids = pc.coalesce(whole.column("doc_id"), numbers) if "doc_id" in whole.column_names else pa.chunked_array([numbers])
+    whole = whole.drop_columns(["doc_id"]) if "doc_id" in whole.column_names else whole
+    return Documents(whole.append_column("doc_id", ids), place.resolve(), tuple(shards))
+
+
+def _files(place: Path) -> list[Path]:
+    if place.is_file():
+        if not place.name.endswith(SUFFIXES):
+            raise InputRefused(f"{place}: expected {', '.join(SUFFIXES)}, or a folder of such files")
+        return [place]
+    if not place.is_dir():
+        raise InputRefused(f"{place}: there is no such folder or file; expected shards, such as a folder that `sanitize run` published")
+    # bytewise by path, as the corpus order is everywhere in this house
+    found = sorted(
+        (file for file in place.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()), key=lambda file: str(file).encode()
+    )
+    if not found:
+        raise InputRefused(f"{place}: no manifest.json and no {', '.join(SUFFIXES)} inside; expected a folder of shards")
+    return found
+
+
+def _table(file: Path) -> pa.Table:
+    try:
+        if file.name.endswith(".parquet"):
+            return pq.read_table(file, page_checksum_verification=True, partitioning=None)
+        if file.name.endswith(".arrow"):
+            with pa.memory_map(str(file)) as source:
+                try:
+                    return pa.ipc.open_stream(source).read_all()
+                except pa.ArrowInvalid:
+                    return pa.ipc.open_file(source).read_all()
+        with pa.input_stream(str(file)) as source:  # unpacks .gz by its name
+            data = source.read()
+        # a block must hold a whole line; one block for a file costs memory that the texts need anyway
+        options = pyarrow.json.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1))
+        return pyarrow.json.read_json(pa.BufferReader(data), read_options=options) if data.strip() else pa.table({})
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise InputRefused(f"{file}: cannot be read ({type(error).__name__}); expected {', '.join(SUFFIXES)}") from None
+
+
+def _plain(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArray:
+    """A column in the type that this room uses; numbers as ids or labels become texts."""
+    if name == "pii_spans":
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    strings = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if not strings and (name in ("text", "prompt") or pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
+        raise InputRefused(f"{file}: the {name} column holds {column.type}; expected strings")
+    column = column.cast(pa.large_string())
+    return column if name == "doc_id" else pc.fill_null(column, "")
+
+
+def _prompt(columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Prompt columns as one text that ends in a line end: those that are not empty, a line end after each."""
+    parts = [pc.if_else(pc.equal(pc.utf8_length(column), 0), "", pc.binary_join_element_wise(column, "", "\n")) for column in columns]
+    return pc.binary_join_element_wise(*parts, "") if len(parts) > 1 else parts[0]

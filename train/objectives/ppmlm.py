@@ -1,0 +1,42 @@
+"""Masked words, but never a blacklisted one: these stay visible as context and are never asked for (PPMLM).
+
+Paper 003, section 4: direct identifiers and words of fewer than k users are excluded from masking; 15 % of the other words are chosen in
+each epoch. `reasons = "direct"` and `"indirect"` are its variants DPPMLM and IPPMLM. An entry of several words protects all of them where
+they stand together. An empty blacklist is plain masking, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, PrivateAttr
+
+from sanitize.errors import UsageError
+
+from ..blacklist import Blacklist, reasons_of
+from .masked import Masked
+
+
+class Ppmlm(Masked):
+    """`blacklist`: the folder or file that `sanitize run --plan blacklist` wrote; `reasons`: which of its entries protect."""
+
+    blacklist: str = Field(default="")
+    reasons: Literal["both", "direct", "indirect"] = "both"
+    _list: Blacklist | None = PrivateAttr(default=None)
+
+    def paths(self) -> Mapping[str, str]:
+        """The blacklist counts by what it holds."""
+        return {"blacklist": self.blacklist}
+
+    def words(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
+        """True for the words that no entry protects."""
+        if self._list is None:
+            if not self.blacklist:
+                raise UsageError(
+                    f"objective.blacklist is not set; {self.use} expects the blacklist of a run, such as WORK/runs/HASH/vault/blacklist"
+                )
+            self._list = Blacklist.read(self.blacklist, reasons_of(self.reasons))
+        return [~inside for inside in self._list.protected(texts)]
