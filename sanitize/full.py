@@ -317,6 +317,8 @@ class _Seen:
         edits = edits.select(pl.col("kind").cast(pl.String), value="replacement").unique()
         asked = []
         for (name,), group in edits.group_by("kind"):
+            if str(name) not in kinds():
+                continue  # a word that is no value of any kind
             normal = kinds()[str(name)].normalise(group["value"])
             asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:

@@ -1,6 +1,6 @@
 """The hall: one plan over one corpus, room after room, resumable.
 
-    read -> find -> count -> drop -> edit and apply -> verify -> publish
+    read -> find -> count -> drop -> blacklist -> edit and apply -> verify -> publish
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command goes on where it was stopped. What a room
 wrote is used again as long as everything it depends on is the same: another plan on the same WORK redoes edit, apply and verify only.
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sanitize import apply, counts, crash, drill, queries, report, vault
+from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
@@ -49,11 +50,15 @@ class Run:
         self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
         self.folder = index.work / "runs" / self.hash
         self.flagged = self.folder / "counts" / "flagged.parquet"
+        self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
         self.index.hold(self.out)
+        if self.plan.blacklist and self.plan.blacklist.k > 1:
+            if not any(role == "user_id" for unit in self.index.survey.units for _, role in unit.columns):
+                raise UsageError(NO_USER)
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
@@ -62,6 +67,7 @@ class Run:
             write_json(self.folder / "plan.json", self.plan.resolved())
         crash.at("run:described")
         drops = self._drop()
+        listed = self._blacklist(drops)
         counted = self._count(drops)
         applied = self._applied([self._apply_job(counted, no) for no in range(len(self.index.ranges))])
         verified = self._verify(counted, applied)
@@ -75,6 +81,7 @@ class Run:
             kinds=self._kinds(found["documents_by_kind"], drops),
             applied=applied,
             dropped=self._dropped(drops),
+            blacklist=listed,
             told=[
                 {"part": editor.use, **said}
                 for editor, counts in zip(self.plan.editors, counted, strict=True)
@@ -115,6 +122,13 @@ class Run:
         with self.index.stages.measure("drop"), disk_trouble(self.index.work):
             return drop(self._ground(()), self.plan.droppers, self.folder / "drops")
 
+    def _blacklist(self, drops: Sequence[Path]) -> dict[str, Any] | None:
+        """The blacklist of the documents that remain, in the vault of this run; its counts, where the plan asks for one."""
+        if self.plan.blacklist is None:
+            return None
+        with self.index.stages.measure("blacklist"), disk_trouble(self.index.work):
+            return blacklist(self.plan.blacklist, self._ground(drops), self.plan.find.kinds, self.index.key, self.blacklisted)
+
     def _dropped(self, drops: Sequence[Path]) -> list[dict[str, Any]]:
         """How many documents went, by part and reason, in the order of the plan."""
         return [
@@ -146,6 +160,7 @@ class Run:
                 drops=drops,
                 folder=task.folder,
                 ground=ground,
+                blacklist=self.blacklisted if self.plan.blacklist else None,
             )
             return {"editors": [{name: str(path) for name, path in one.tables.items()} for one in found]}
 
