@@ -15,9 +15,9 @@ Draws = np.random.Generator
 
 # what decides a ticket's priority, and what fills its other slots
 PRIORITY = {
-    "high": ["is down", "has failed", "lost all data", "is on fire", "leaks badly", "stopped at once"],
-    "medium": ["is slow", "makes noise", "restarts often", "needs a part", "runs warm", "drops lines"],
-    "low": ["looks fine", "has a scratch", "wants a label", "is a bit old", "needs paint", "works again"],
+    "high": ["is down", "has failed", "is on fire", "leaks badly"],
+    "medium": ["is slow", "makes noise", "needs a part", "runs warm"],
+    "low": ["looks fine", "has a scratch", "is a bit old", "works again"],
 }
 SLOTS = {
     "thing": "pump valve router printer scanner boiler turbine sensor cable ladder monitor freezer drill camera meter filter".split(),
@@ -44,7 +44,8 @@ def tickets(count: int, *, seed: int, name: str) -> pa.Table:
     for number in range(count):
         label = list(PRIORITY)[draws.integers(3)]
         state = PRIORITY[label][draws.integers(len(PRIORITY[label]))]
-        text = " ".join(_sentence(draws) for _ in range(3)) + f" The {_one(draws, 'thing')} in {_one(draws, 'place')} {state}."
+        sentences = 2 + (draws.random() < 0.6)  # texts of two lengths, so that some are harder to learn by heart than others
+        text = " ".join(_sentence(draws) for _ in range(sentences)) + f" The {_one(draws, 'thing')} in {_one(draws, 'place')} {state}."
         rows.append((f"{name}-{number}", f"{text}{QUESTION} {label}", INSTRUCTION, label))
     return pa.table(list(map(list, zip(*rows, strict=True))), schema=TICKETS)
 

@@ -132,16 +132,19 @@ def precursor(scores: F64, memorized: Bools, *, epochs: Sequence[float] | None =
     return rows
 
 
-def precedes(
-    rows: Sequence[Mapping[str, Any]], *, least: int = 5, floor: float = 100 / 48, against: Literal["not_yet", "never"] = "not_yet"
-) -> float:
-    """How many times higher the median score is one evaluation before, at the evaluation where that is least; 0.0 where none can be judged.
+def precedes(rows: Sequence[Mapping[str, Any]], *, floor: float = 100 / 48, against: Literal["not_yet", "never"] = "not_yet") -> float:
+    """How many times higher the median score is one evaluation before a text comes out, over rows of `precursor`; 0.0 without any.
 
-    Evaluations with fewer than `least` samples in a group are not judged. A median below `floor` (one n-gram of the 48 in twenty tokens)
-    counts as that, so that a group at zero does not make the ratio endless.
+    Each row counts as often as texts come out after it, on both sides, so that both sides are of the same evaluations (and of the same k,
+    where tables of several ks are given one after the other). The lower side is at least `floor`, one n-gram of the 48 in twenty tokens,
+    so that a group at zero does not make the ratio endless.
     """
-    ratios = [row["next_median"] / max(row[f"{against}_median"], floor) for row in rows if min(row["next"], row[against]) >= least]
-    return min(ratios, default=0.0)
+    judged = [row for row in rows if row["next"] and row[against]]
+    times = sum(row["next"] for row in judged)
+    if not times:
+        return 0.0
+    before, beside = (sum(row["next"] * row[f"{group}_median"] for row in judged) / times for group in ("next", against))
+    return float(before / max(beside, floor))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,7 +126,11 @@ def verbatim_table(
     rows: list[dict[str, Any]] = []
     for mode in modes:
         each = [
-            {"mode": mode, "k": k, "mem": percent(memorized(continued(model, where, k, mode=mode, more=more, **how), where.suffix, match=match), where, of=of)}
+            {
+                "mode": mode,
+                "k": k,
+                "mem": percent(memorized(continued(model, where, k, mode=mode, more=more, **how), where.suffix, match=match), where, of=of),
+            }
             for k in ks
         ]
         rows += [*each, {"mode": mode, "k": None, "mem": float(np.mean([row["mem"] for row in each]))}]

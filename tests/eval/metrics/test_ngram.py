@@ -99,11 +99,12 @@ def test_who_becomes_memorized_and_what_they_scored_before() -> None:
     assert ngram.newly_memorized(np.zeros((2, 0), bool)) == [0, 0]
 
 
-def test_how_many_times_higher_is_told_where_it_is_least() -> None:
-    row = {"next": 5, "next_median": 40.0, "not_yet": 9, "not_yet_median": 10.0, "never": 1, "never_median": 0.0}
+def test_how_many_times_higher_the_score_is_before() -> None:
+    row = {"next": 5, "next_median": 40.0, "not_yet": 9, "not_yet_median": 10.0, "never": 0, "never_median": None}
     assert ngram.precedes([row]) == 4
-    assert ngram.precedes([row, {**row, "next_median": 20.0}]) == 2
-    assert ngram.precedes([row, {**row, "next": 4, "next_median": 1.0}]) == 4
+    # five texts at 40 over 10, fifteen at 20 over 10: (5 * 40 + 15 * 20) / (20 * 10)
+    assert ngram.precedes([row, {**row, "next": 15, "next_median": 20.0}]) == 2.5
+    assert ngram.precedes([row, {**row, "next": 0, "next_median": None}, {**row, "not_yet": 0, "not_yet_median": None}]) == 4
     assert ngram.precedes([{**row, "not_yet_median": 0.0}], floor=2.0) == 20
     assert ngram.precedes([row], against="never") == 0.0
     assert ngram.precedes([]) == 0.0
