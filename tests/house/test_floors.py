@@ -145,11 +145,9 @@ def test_heavy_guests_are_invited_late(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in SOURCES if path not in LIBRARY], ids=name)
 def test_learning_knocks_at_the_door(path: Path) -> None:
     own = path.relative_to(ROOT).parts[0]
+    both = ("sanitize.shards", "sanitize.errors")
     # finding needs a key for its value ids, which eval throws away
-    doors = {
-        "train": ("sanitize.shards", "sanitize.errors"),
-        "eval": ("sanitize.shards", "sanitize.errors", "sanitize.find", "sanitize.keyed", "sanitize.vault"),
-    }[own]
+    doors = {"train": both, "eval": (*both, "sanitize.find", "sanitize.keyed", "sanitize.vault")}[own]
     driver = name(path) == "eval/frontier.py"
     for module, line in imports(path):
         top = module.split(".")[0]
