@@ -15,7 +15,12 @@ from sanitize.invented import FIRMS, FIRST, LAST, SUBJECTS, TOPICS, WORDS
 SCHEMA = pa.schema([("doc_id", pa.string()), ("user_id", pa.string()), ("text", pa.string())])
 EXPONENT = 0.9  # of Zipf's law; the most frequent of 24,480 addresses stands in 9 % of the paper's mails (section 3.1), and here too
 DOMAINS = [*(f"{name}.example" for name in FIRMS[:6]), "example.com", "mail.example.org", "example.net"]
-POINTERS = ["Please copy {address} on it.", "Ask {address} if anything is missing.", "I sent the rest to {address}.", "The new contact is {address}."]
+POINTERS = [
+    "Please copy {address} on it.",
+    "Ask {address} if anything is missing.",
+    "I sent the rest to {address}.",
+    "The new contact is {address}.",
+]
 VOCABULARY = 150  # words of the bodies: enough that each mail is its own, few enough for a tiny tokenizer
 CLOSINGS = ["Thanks", "Regards", "Best", "Talk soon"]
 
@@ -61,5 +66,7 @@ def mails(count: int, seed: int = 0, *, population: int | None = None) -> pa.Tab
             lines.insert(int(rng.integers(len(lines) + 1)), pick(POINTERS).format(address=some(1)[0]))
         name = sender.partition(".")[0].capitalize()
         tail = f"\n\n> From: {some(1)[0]}\n> {sentence()}" * (rng.random() < 0.2)
-        rows.append((f"mail-{seed}-{number:06d}", sender, "\n".join(head) + "\n\n" + " ".join(lines) + f"\n\n{pick(CLOSINGS)},\n{name}{tail}\n"))
+        rows.append(
+            (f"mail-{seed}-{number:06d}", sender, "\n".join(head) + "\n\n" + " ".join(lines) + f"\n\n{pick(CLOSINGS)},\n{name}{tail}\n")
+        )
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)

@@ -67,7 +67,15 @@ SIZES = {
         web=2_000,
         cues=1_000,
         doses=True,
-        changes=("model.layers=8", "model.width=512", "model.heads=8", "model.context=256", "tokenizer.vocab=8192", "run.batch=64", "run.lr=1e-3"),
+        changes=(
+            "model.layers=8",
+            "model.width=512",
+            "model.heads=8",
+            "model.context=256",
+            "tokenizer.vocab=8192",
+            "run.batch=64",
+            "run.lr=1e-3",
+        ),
         device="cuda",
     ),
 }
@@ -81,7 +89,14 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
         torch.set_num_threads(1)
     settings = Chain(
         plans={**PLANS, **(DOSES if size.doses else {})},
-        changes=(f"run.epochs={size.epochs}", f"run.checkpoint_every={size.every}", "model.context=256", "run.batch=4", "model.dropout=0.0", *size.changes),
+        changes=(
+            f"run.epochs={size.epochs}",
+            f"run.checkpoint_every={size.every}",
+            "model.context=256",
+            "run.batch=4",
+            "model.dropout=0.0",
+            *size.changes,
+        ),
         metrics=(
             {"use": "extraction", "web": size.web, "cues": size.cues, "length": 160},
             {"use": "perplexity"},
@@ -134,7 +149,9 @@ def curve(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", 
     base, ours = (table(reports, one, family, "ter").mean(0) for one in ("baseline", name))
     before, after = (ppl(reports, one, which).mean(0) for one in ("baseline", name))
     points = [
-        (100 * (two - one) / one, 100 * (leak - rest) / leak) for one, two, leak, rest in zip(before, after, base, ours, strict=True) if leak > 0
+        (100 * (two - one) / one, 100 * (leak - rest) / leak)
+        for one, two, leak, rest in zip(before, after, base, ours, strict=True)
+        if leak > 0
     ]
     return area(points)
 
@@ -217,7 +234,11 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
                 {
                     "plan": name,
                     "epoch": round(row["epoch"], 3),
-                    **{f"{rate}_{family}": round(float(table(reports, name, family, rate)[:, place].mean()), 4) for family in ("web", "cue") for rate in ("ter", "ser")},
+                    **{
+                        f"{rate}_{family}": round(float(table(reports, name, family, rate)[:, place].mean()), 4)
+                        for family in ("web", "cue")
+                        for rate in ("ter", "ser")
+                    },
                     "ppl_mail": round(float(ppl(reports, name)[:, place].mean()), 4),
                     "ppl_body": round(float(ppl(reports, name, "body")[:, place].mean()), 4),
                 }
@@ -233,11 +254,24 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
                     }
                 )  # fmt: skip
         told["perplexity"].append(
-            {"plan": name, **{f"{which}_{reading}": interval(ppl(reports, name, which, reading)[:, -1]) for which in ("mail", "body", "web") for reading in ("mean", "corpus")}}
+            {
+                "plan": name,
+                **{
+                    f"{which}_{reading}": interval(ppl(reports, name, which, reading)[:, -1])
+                    for which in ("mail", "body", "web")
+                    for reading in ("mean", "corpus")
+                },
+            }
         )
     for name in [*(one for one in names if one == "keep=0"), "rmft", *(one for one in names if one in ("keep=2", "keep=5")), "baseline"]:
         keep = {"rmft": "1", "baseline": "all"}.get(name, name.removeprefix("keep="))
-        told["dose"].append({"keep": keep, **{f"ter_{family}": interval(table(reports, name, family, "ter")[:, -1]) for family in ("web", "cue")}, "ppl": interval(ppl(reports, name)[:, -1])})
+        told["dose"].append(
+            {
+                "keep": keep,
+                **{f"ter_{family}": interval(table(reports, name, family, "ter")[:, -1]) for family in ("web", "cue")},
+                "ppl": interval(ppl(reports, name)[:, -1]),
+            }
+        )
     return told
 
 
