@@ -26,12 +26,12 @@ from sanitize.errors import InputRefused, Locked, UsageError
 from sanitize.shards import read_json, sha256, write_json
 
 from . import checkpoint
-from .batches import DRAW, Plan, Rows, first_steps, lay, order
+from .batches import DRAW, Plan, Rows, Stream, first_steps, lay, order
 from .checkpoint import Moment
 from .crew import Crew, crew
 from .documents import Documents, read
 from .loop import Loop, adamw, precision
-from .model import learned, learning, local_tokenizer, made, specials, tokenizer_sha256, trained_tokenizer
+from .model import DEFAULT_CONTEXT, learned, learning, local_tokenizer, made, specials, tokenizer_sha256, trained_tokenizer
 from .objectives import Objective
 from .objectives.objective import Stage
 from .recipe import Recipe
@@ -63,16 +63,6 @@ def fit(
 
 
 @dataclass(frozen=True, repr=False)
-class Prepared:
-    """What a recipe makes of its data, before any model: rows, tokenizer, the objective with its settings."""
-
-    rows: Rows
-    tokenizer: Any
-    context: int
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, repr=False)
 class _Run:
     recipe: Recipe
     folder: Path
@@ -98,7 +88,7 @@ class _Run:
         model, context = made(recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels)
         rows = rows_of(data, recipe, objective, tokenizer, context, labels)
         held = rows_of(validation, recipe, objective, tokenizer, context, labels) if validation is not None else None
-        plan = Plan(len(rows), recipe.run.batch, recipe.run.seed, recipe.run.epochs, recipe.run.max_steps)
+        plan = planned(recipe, rows)
         seen = first_steps(rows, plan)
         if there is None and self.crew.leads:
             self._open(identity, data, validation, tokenizer, seen)
@@ -209,12 +199,7 @@ class _Run:
             if tokenizer_sha256(tokenizer) != there["tokenizer_sha256"]:
                 raise UsageError(f"{kept}: the tokenizer is not the one the run began with; choose another folder, or take this one away")
             return tokenizer
-        source = recipe.tokenizer.path or ("" if recipe.tokenizer.corpus else recipe.model.path)
-        if source:
-            return local_tokenizer(source)
-        corpus = read_data(recipe, recipe.tokenizer.corpus) if recipe.tokenizer.corpus else data
-        texts: Iterator[str] = (text for text in corpus.texts())
-        return trained_tokenizer(texts, vocab=recipe.tokenizer.vocab, context=recipe.model.context or 128)
+        return tokenizer_of(recipe, data)
 
     def _open(self, identity: Mapping[str, Any], data: Documents, validation: Documents | None, tokenizer: Any, seen: pa.Table) -> None:
         recipe = self.recipe
@@ -239,6 +224,34 @@ class _Run:
         )
 
 
+def tokenizer_of(recipe: Recipe, data: Documents) -> Any:
+    """The tokenizer that a recipe names, or trains on its corpus."""
+    settings = recipe.tokenizer
+    source = settings.path or ("" if settings.corpus else recipe.model.path)
+    if source:
+        return local_tokenizer(source)
+    corpus = read(settings.corpus, text=recipe.data.text_column) if settings.corpus else data
+    return trained_tokenizer(corpus.texts(), vocab=settings.vocab, context=recipe.model.context or DEFAULT_CONTEXT)
+
+
+def stream(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, ranks: int = 1) -> Stream:
+    """The batches of a recipe as a resumable stream, for a loop of your own (`stream.torch()` for torch's loaders); no model is made.
+
+    `first_steps(stream.rows, stream.plan)` of `batches.py` says what each step has seen. Errors are those of `fit`.
+    """
+    recipe = Recipe.of(recipe)
+    learning()
+    objective, data = recipe.made(), read_data(recipe, recipe.data.path)
+    labels = _labels(data) if objective.HEAD == "classify" else ()
+    rows = rows_of(data, recipe, objective, tokenizer_of(recipe, data), recipe.model.context or DEFAULT_CONTEXT, labels)
+    return Stream(rows, planned(recipe, rows), rank=rank, ranks=ranks)
+
+
+def planned(recipe: Recipe, rows: Rows) -> Plan:
+    """The plan of a recipe over these rows."""
+    return Plan(rows=len(rows), batch=recipe.run.batch, seed=recipe.run.seed, epochs=recipe.run.epochs, max_steps=recipe.run.max_steps)
+
+
 def read_data(recipe: Recipe, path: str) -> Documents:
     """The documents of a path with the columns that a recipe asks for, as many as its limit allows."""
     settings, objective = recipe.data, recipe.made()
@@ -250,7 +263,7 @@ def read_data(recipe: Recipe, path: str) -> Documents:
         prompts=settings.prompt_columns if settings.prompts == "include" else (),
         pii_spans=settings.leave_out_pii,
     )
-    if settings.limit is not None and settings.limit < len(documents):
+    if path == settings.path and settings.limit is not None and settings.limit < len(documents):
         drawn = np.sort(order(len(documents), seed=recipe.run.seed, epoch=0, lane=DRAW)[: settings.limit])
         documents = Documents(documents.table.take(pa.array(drawn)), documents.path, documents.shards)
     return documents
@@ -298,7 +311,7 @@ def identified(recipe: Recipe, data: Documents, validation: Documents | None) ->
         "recipe": recipe.hash(),
         "data": data.sha256,
         "validation data": None if validation is None else validation.sha256,
-        "tokenizer corpus": read_data(recipe, recipe.tokenizer.corpus).sha256 if recipe.tokenizer.corpus else None,
+        "tokenizer corpus": read(recipe.tokenizer.corpus, text=recipe.data.text_column).sha256 if recipe.tokenizer.corpus else None,
         **{name: folder_sha256(path) if path else None for name, path in named.items()},
     }
 
@@ -307,7 +320,9 @@ def folder_sha256(path: str | Path) -> str:
     """One hash over the files right inside a folder, or of one file; InputRefused where there is none."""
     place = Path(path)
     if not place.exists():
-        raise InputRefused(f"{place}: there is no such folder or file")
+        raise InputRefused(
+            f"{place}: there is no such folder or file; models and tokenizers are read from local folders and never downloaded"
+        )
     files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())
     return hashlib.sha256("".join(f"{file.name} {sha256(file)}\n" for file in files).encode()).hexdigest()
 
