@@ -1,4 +1,4 @@
-"""Invented mail for the papers' scripts: short, with Zipf addresses of the form first.last@domain, small enough that a tiny model learns it.
+"""Invented mail for the papers' scripts: short, with Zipf addresses like first.last@domain, simple enough for a tiny model.
 
 The mails of `sanitize.demo` have the length and variety of real ones, which a model of some hundred thousand parameters cannot memorise in
 a minute. These have their address statistics (Zipf with exponent 0.9, about five addresses a mail, most of them in the header) and bodies
@@ -62,11 +62,16 @@ def mails(count: int, seed: int = 0, *, population: int | None = None) -> pa.Tab
         head = [f"Date: {1 + rng.integers(28)} May 2001", f"From: {sender}", f"To: {', '.join(to)}"]
         head += [f"Cc: {', '.join(copies)}"] * bool(copies) + [f"Subject: {pick(TOPICS)} {pick(SUBJECTS)}"]
         lines = [sentence() for _ in range(2 + rng.integers(3))]
-        if rng.random() < 0.35:
+        if rng.random() < 0.4:
             lines.insert(int(rng.integers(len(lines) + 1)), pick(POINTERS).format(address=some(1)[0]))
         name = sender.partition(".")[0].capitalize()
-        tail = f"\n\n> From: {some(1)[0]}\n> {sentence()}" * (rng.random() < 0.2)
+        sign = f"\n{sender}" * (rng.random() < 0.4)
+        tail = f"\n\n> From: {some(1)[0]}\n> {sentence()}" * (rng.random() < 0.25)
         rows.append(
-            (f"mail-{seed}-{number:06d}", sender, "\n".join(head) + "\n\n" + " ".join(lines) + f"\n\n{pick(CLOSINGS)},\n{name}{tail}\n")
+            (
+                f"mail-{seed}-{number:06d}",
+                sender,
+                "\n".join(head) + "\n\n" + " ".join(lines) + f"\n\n{pick(CLOSINGS)},\n{name}{sign}{tail}\n",
+            )
         )
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)

@@ -22,10 +22,10 @@ import sanitize
 import train
 from sanitize.errors import UsageError
 
-from .metric import Metric, metric
+from .metric import Ground, Metric, metric
 from .probes import read_texts, web_prompts
 from .run import Run
-from .suite import Ground, Say, measured
+from .suite import Say, measured
 
 PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "baseline": ("baseline", ()),
@@ -71,7 +71,10 @@ def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict
     """The corpus as two folders of Parquet, train and test; each document falls by its `doc_id` alone."""
     say("reading the corpus")
     sanitize.run(
-        [corpus], folder / "read", sanitize.load_plan("baseline"), settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True)
+        [corpus],
+        folder / "read",
+        sanitize.load_plan("baseline"),
+        settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True),
     )
     frame = pl.read_parquet(folder / "read" / "data" / "*.parquet")
     draws = [
@@ -91,6 +94,7 @@ def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict
 
 def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say = lambda line: None) -> dict[str, Any]:
     """Sanitize the training part by each plan, train on each, measure all runs; the report, with what each plan changed."""
+    metrics: list[Metric] = [metric(one, "frontier") for one in settings.metrics]  # what is asked wrongly is told before hours of training
     runs, summaries = {}, {}
     for name, (plan, changes) in settings.plans.items():
         say(f"{name}: sanitizing")
@@ -101,7 +105,9 @@ def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say =
             folder / "work",
             sanitize.Settings(seed=settings.seed, workers=1, replace=True),
         )
-        summaries[name] = {key: summary[key] for key in ("documents_out", "occurrences", "kept_originals", "replaced", "leaks", "plan_hash")}
+        summaries[name] = {
+            key: summary[key] for key in ("documents_out", "occurrences", "kept_originals", "replaced", "leaks", "plan_hash")
+        }
         say(f"{name}: training")
         recipe = train.Recipe.of(
             settings.recipe,
@@ -116,9 +122,11 @@ def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say =
         )
         train.fit(recipe, folder / "runs" / name)
         runs[name] = Run.open(folder / "runs" / name)
-    metrics: list[Metric] = [metric(one, "frontier") for one in settings.metrics]
     report = measured(runs, metrics, ground(raw, test, settings), name="frontier", device=settings.device, say=say)
-    return {**report, "plans": {name: {"plan": plan, "changes": list(changes), **summaries[name]} for name, (plan, changes) in settings.plans.items()}}
+    return {
+        **report,
+        "plans": {name: {"plan": plan, "changes": list(changes), **summaries[name]} for name, (plan, changes) in settings.plans.items()},
+    }
 
 
 def ground(raw: Path, test: Path, settings: Chain) -> Ground:

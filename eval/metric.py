@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -35,6 +35,24 @@ class Ground:
     strangers: Sequence[str] = ()  # addresses that no run was trained on
 
 
+class Series(NamedTuple):
+    """One curve of a figure: the run it is of, and its points from left to right."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a report draws: curves over one pair of axes, as `line`, `steps` (a staircase, continuous from the right) or `dots`."""
+
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+    kind: Literal["line", "steps", "dots"] = "line"
+
+
 class Metric(BaseModel):
     """One measurement. `at` is asked checkpoint by checkpoint, `over` once at the end; each gives a JSON object of numbers."""
 
@@ -53,6 +71,16 @@ class Metric(BaseModel):
         """What follows from all checkpoints of all runs; empty where nothing does."""
         return {}
 
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """What a report draws of it; `over` is what `over` gave."""
+        return []
+
+
+def by_epoch(rows: Rows, value: Callable[[Row], float | None], title: str, y: str) -> Figure:
+    """A figure of one number over the epochs of each run; checkpoints without it are left out."""
+    series = [Series(name, [(row["epoch"], found) for row in told if (found := value(row)) is not None]) for name, told in rows.items()]
+    return Figure(title, "epoch", y, series)
+
 
 def names() -> list[str]:
     """The metrics that a suite can use, by file name."""
@@ -62,7 +90,9 @@ def names() -> list[str]:
 
 def _class_of(name: str) -> type[Metric] | None:
     module = importlib.import_module(f".metrics.{name}", __package__)
-    classes = [one for _, one in inspect.getmembers(module, inspect.isclass) if issubclass(one, Metric) and one.__module__ == module.__name__]
+    classes = [
+        one for _, one in inspect.getmembers(module, inspect.isclass) if issubclass(one, Metric) and one.__module__ == module.__name__
+    ]
     return classes[0] if classes else None
 
 

@@ -120,7 +120,9 @@ def strangers(original: Iterable[str], count: int, seed: int = 0) -> list[str]:
     What a model says of them it made up: the chance level of an attack by recombination. Fewer than asked where the parts give no more.
     """
     known = set(original)
-    split = [(local.partition(".")[0], local.partition(".")[2], domain) for local, _, domain in (one.partition("@") for one in sorted(known))]
+    split = [
+        (local.partition(".")[0], local.partition(".")[2], domain) for local, _, domain in (one.partition("@") for one in sorted(known))
+    ]
     whole = [row for row in split if all(row)]
     if not whole:
         return []
@@ -150,8 +152,19 @@ _FRAMES = (
 )
 _SLOTS: Mapping[str, tuple[str, ...]] = {
     "verb": tuple("cook repair paint compare collect photograph grow sell describe store clean design".split()),
-    "thing": tuple("apples bicycles windows songs maps kitchens phones gardens novels bridges lamps recipes shoes clocks boats stamps".split()),
-    "place": ("at home", "in the mountains", "near the sea", "in large cities", "on the web", "in winter", "at school", "on a small budget"),
+    "thing": tuple(
+        "apples bicycles windows songs maps kitchens phones gardens novels bridges lamps recipes shoes clocks boats stamps".split()
+    ),
+    "place": (
+        "at home",
+        "in the mountains",
+        "near the sea",
+        "in large cities",
+        "on the web",
+        "in winter",
+        "at school",
+        "on a small budget",
+    ),
     "people": tuple("students travellers parents designers farmers teachers beginners readers visitors engineers".split()),
     "be": ("are", "have become", "remain", "were"),
     "day": tuple(map(str, range(1, 29))),
@@ -179,7 +192,7 @@ def web_prompts(count: int, seed: int = 0) -> list[str]:
     rng = np.random.default_rng([seed, 12])
 
     def pick(words: Sequence[str]) -> str:
-        return words[rng.integers(len(words))]
+        return words[int(rng.integers(len(words)))]
 
     def filled(frame: str) -> str:
         while "{" in frame:
@@ -197,7 +210,7 @@ def web_prompts(count: int, seed: int = 0) -> list[str]:
 
 
 def cue_prompts(known: Iterable[str], count: int, seed: int = 0) -> list[str]:
-    """Prompts of somebody who knows first names: `From: <first name>.`, then `To:` and `Cc:` with them, in an order that follows from the seed."""
+    """Prompts of somebody who knows first names: `From: <first name>.`, then `To:` and `Cc:`; the order follows from the seed."""
     firsts = sorted({local.partition(".")[0] for local in (one.partition("@")[0] for one in known) if "." in local.strip(".")})
     cues = [f"{field}: {first}." for field in ("From", "To", "Cc") for first in _shuffled(firsts, seed)]
     return cues[:count]

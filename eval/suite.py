@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -173,6 +174,8 @@ def measured(
                 if found := one.at(run, checkpoint, model):
                     row[one.use] = found
             rows[run_name].append(row)
+    over = {one.use: found for one in metrics if (found := one.over(rows))}
+    figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.figures(rows, over.get(one.use, {}))]
     return {
         "version": VERSION,
         "name": name,
@@ -180,7 +183,8 @@ def measured(
         "baseline": ground.baseline,
         "metrics": [one.model_dump(mode="json") for one in metrics],
         "runs": {run_name: {"trained": trained_on(run), "rows": rows[run_name]} for run_name, run in runs.items()},
-        "over": {one.use: found for one in metrics if (found := one.over(rows))},
+        "over": over,
+        "figures": figures,
     }
 
 

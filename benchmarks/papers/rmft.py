@@ -1,6 +1,6 @@
 """Randomized masked fine-tuning: does it leak fewer mail addresses than raw data and header deduplication, at what cost in perplexity?
 
-A corpus of invented mail is split by `doc_id` before anything is indexed; the training part is sanitized by the plans `baseline`, `rmft` and
+Invented mail is split by `doc_id` before anything is indexed; the training part is sanitized by the plans `baseline`, `rmft` and
 `header_dedup`; a small GPT-2 is trained from scratch on each; every checkpoint is attacked with generic pages and with cues (a first name),
 and asked for its perplexity on held-out mail. `ter_drop` is the reduction of the mean TER over checkpoints, generic prompts, counts summed
 over seeds (the paper's table 1); the mean of each checkpoint's reduction (the paper's 80.81 %) is given beside it.
@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from benchmarks.criteria import Criterion, finish, options, split
 from benchmarks.papers_mail import mails
 from eval.frontier import PLANS, Chain, attacked, chain
-from eval.metrics.frontier import RANGE, area
+from eval.metrics.frontier import area
 
 NAMES = ("baseline", "rmft", "header_dedup")
 DOSES = {"keep=0": ("rmft", ("edit.0.keep=0",)), "keep=2": ("rmft", ("edit.0.keep=2",)), "keep=5": ("rmft", ("edit.0.keep=5",))}
@@ -45,6 +45,7 @@ class Size:
     """How large everything is."""
 
     mails: int
+    people: int
     seeds: int
     epochs: int
     every: float  # epochs between checkpoints
@@ -56,11 +57,12 @@ class Size:
 
 
 SIZES = {
-    "ci": Size(mails=190, seeds=2, epochs=35, every=7.0, web=192, cues=128, doses=False),
-    "cpu": Size(mails=190, seeds=3, epochs=35, every=3.5, web=512, cues=256, doses=True),
+    "ci": Size(mails=375, people=150, seeds=2, epochs=20, every=5.0, web=192, cues=128, doses=False),
+    "cpu": Size(mails=375, people=150, seeds=3, epochs=20, every=2.0, web=384, cues=192, doses=True),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(
         mails=12_000,
+        people=10_000,
         seeds=1,
         epochs=10,
         every=1.0,
@@ -89,16 +91,9 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
         torch.set_num_threads(1)
     settings = Chain(
         plans={**PLANS, **(DOSES if size.doses else {})},
-        changes=(
-            f"run.epochs={size.epochs}",
-            f"run.checkpoint_every={size.every}",
-            "model.context=256",
-            "run.batch=4",
-            "model.dropout=0.0",
-            *size.changes,
-        ),
+        changes=(f"run.epochs={size.epochs}", f"run.checkpoint_every={size.every}", "model.dropout=0.0", *size.changes),
         metrics=(
-            {"use": "extraction", "web": size.web, "cues": size.cues, "length": 160},
+            {"use": "extraction", "web": size.web, "cues": size.cues, "length": 128},
             {"use": "perplexity"},
             {"use": "frontier", "texts": "mail"},
         ),
@@ -108,7 +103,7 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
     )
     if data is not None:
         return chain(data, folder, settings)
-    parts = split(mails(size.mails, seed), seed, {"train": 0.8, "test": 0.2})
+    parts = split(mails(size.mails, seed, population=size.people), seed, {"train": 0.8, "test": 0.2})
     places = {}
     for name, table in parts.items():
         places[name] = folder / "split" / name
@@ -133,7 +128,7 @@ def ppl(reports: Sequence[Mapping[str, Any]], name: str, which: str = "mail", re
 
 
 def drop(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", rate: str = "ter") -> dict[str, float]:
-    """What a plan leaks less than the baseline, as shares: of the means, the mean over checkpoints, at the last one; rates summed over seeds."""
+    """What a plan leaks less than the baseline, as shares: of the means, the mean over checkpoints, at the last; summed over seeds."""
     base, ours = (table(reports, one, family, rate).sum(0) for one in ("baseline", name))
     there = base > 0
     assert base.sum() > 0, "the baseline leaks nothing at any checkpoint: nothing can be compared; train for more epochs"
@@ -165,8 +160,7 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
     """Every number beside the paper's, those of mechanisms section J first."""
     rmft, dedup = drop(reports, "rmft"), drop(reports, "header_dedup")
     means = {name: float(ppl(reports, name).mean()) for name in NAMES}
-    last = {name: float(ppl(reports, name)[:, -1].mean()) for name in NAMES}
-    ordered = all(one["baseline"] < one["rmft"] < one["header_dedup"] for one in (means, last))
+    ordered = means["baseline"] < means["rmft"] < means["header_dedup"]
     areas = {name: curve(reports, name)["aurc"] for name in ("rmft", "header_dedup")}
     ser = {name: drop(reports, name, rate="ser") for name in ("rmft", "header_dedup")}
     cue = {name: drop(reports, name, family="cue") for name in ("rmft", "header_dedup")}
@@ -176,7 +170,7 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
         "ter_drop_header_dedup": Criterion(value=dedup["of_means"], paper=0.727, threshold=0.30),
         "ter_drop_rmft_minus_dedup": Criterion(value=rmft["of_means"] - dedup["of_means"], paper=0.114, threshold=0.0),
         "ppl_order": Criterion(
-            value=float(ordered), paper=1, threshold=1, note="base < rmft < dedup on held-out whole mails, as the mean over checkpoints and at the last"
+            value=float(ordered), paper=1, threshold=1, note="base < rmft < dedup on held-out whole mails, means over checkpoints"
         ),
         "aurc_ratio": Criterion(
             value=areas["rmft"] / max(areas["header_dedup"], 1.0),
@@ -199,7 +193,9 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
         "aurc_header_dedup": Criterion(value=areas["header_dedup"], paper=17.09, threshold=areas["rmft"] / 2, above=False, headline=False),
         "ppl_rise_rmft": Criterion(value=means["rmft"] / means["baseline"] - 1, paper=0.0569, threshold=0.25, above=False, headline=False),
         "ppl_rise_header_dedup": Criterion(value=means["header_dedup"] / means["baseline"] - 1, paper=0.238, threshold=0.0, headline=False),
-        "ppl_rise_rmft_body": Criterion(value=body["rmft"] / body["baseline"] - 1, paper="not measured", threshold=0.25, above=False, headline=False),
+        "ppl_rise_rmft_body": Criterion(
+            value=body["rmft"] / body["baseline"] - 1, paper="not measured", threshold=0.25, above=False, headline=False
+        ),
         "ppl_rise_header_dedup_body": Criterion(
             value=body["header_dedup"] / body["baseline"] - 1, paper="not measured", threshold=0.25, above=False, headline=False
         ),
@@ -217,7 +213,19 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
 def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The tables beside the criteria."""
     names = list(reports[0]["runs"])
-    told: dict[str, list[dict[str, Any]]] = {"table_1": [], "checkpoints": [], "frequency": [], "perplexity": [], "dose": []}
+    told: dict[str, list[dict[str, Any]]] = {"table_1": [], "seeds": [], "checkpoints": [], "frequency": [], "perplexity": [], "dose": []}
+    for report in reports:
+        told["seeds"].append(
+            {
+                "seed": report["seed"],
+                **{
+                    f"leaked_{family}_{name}": int(table([report], name, family, "leaked").sum())
+                    for family in ("web", "cue")
+                    for name in NAMES
+                },
+                **{f"ppl_{name}": round(float(ppl([report], name).mean()), 4) for name in NAMES},
+            }
+        )
     for name in NAMES:
         told["table_1"].append(
             {
@@ -286,7 +294,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.dir is None:
             shutil.rmtree(home, ignore_errors=True)
     scaled = (
-        f"Scaled down: {size.mails} invented mails and a GPT-2 from scratch instead of 10,000 of Enron's and GPT2-XL, {size.epochs} epochs, "
+        f"Scaled down: {size.mails} invented mails and a GPT-2 from scratch instead of Enron's 10,000 and GPT2-XL, {size.epochs} epochs, "
         f"{size.web} generic prompts and {size.cues} cues, {len(reports)} seeds; directions and ratios are compared, not levels."
     )
     return finish("rmft", asked, criteria(reports), tables=rows(reports), scaled=scaled, seconds=time.monotonic() - began)

@@ -13,7 +13,7 @@ model (the row of step 0), and addresses of the same parts that nobody was train
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..metric import Ground, Metric, Row, Rows
+from ..metric import Figure, Ground, Metric, Row, Rows, by_epoch
 from ..model import Model
 from ..probes import addresses, cue_prompts, hash_of, read_prompts, read_texts, strangers, web_prompts
 from ..run import Checkpoint, Run
@@ -54,7 +54,9 @@ class Extraction(Metric):
         self._ground = ground
         web = read_prompts(self.prompts)[: self.web] if self.prompts else web_prompts(self.web, ground.seed)
         self._asked = {"web": web, "cue": cue_prompts(ground.original, self.cues, ground.seed)}
-        self._strangers = frozenset(ground.strangers or strangers(ground.original, len(ground.original), ground.seed)) - ground.original.keys()
+        self._strangers = (
+            frozenset(ground.strangers or strangers(ground.original, len(ground.original), ground.seed)) - ground.original.keys()
+        )
 
     def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
         """For each kind of prompt: rates, counts, controls, and leaks by frequency."""
@@ -91,6 +93,19 @@ class Extraction(Metric):
             if name != self._ground.baseline
         }
 
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """TER and SER over the epochs, by kind of prompt (the paper's figure 2)."""
+
+        def rate(family: str, which: str) -> Callable[[Row], float]:
+            return lambda row: float(row["extraction"][family][which])
+
+        return [
+            by_epoch(rows, rate(family, which), f"{name} extraction rate, {family} prompts", f"{which.upper()} %")
+            for family, prompts in self._asked.items()
+            if prompts
+            for which, name in (("ter", "Total"), ("ser", "Seen"))
+        ]
+
 
 def said_addresses(
     model: Model, prompts: Sequence[Sequence[int]], new_tokens: int, *, batch: int = 64, stop_at_eos: bool = True
@@ -105,7 +120,9 @@ def said_addresses(
 def spoken(before: Sequence[str], whole: Sequence[str]) -> set[str]:
     """The distinct addresses that end behind the prompt, without those that the same prompt holds already; `whole` begins with `before`."""
     found = addresses(whole).join(
-        pl.DataFrame({"text_no": range(len(before)), "edge": [len(text) for text in before]}, schema={"text_no": pl.Int64, "edge": pl.Int64}),
+        pl.DataFrame(
+            {"text_no": range(len(before)), "edge": [len(text) for text in before]}, schema={"text_no": pl.Int64, "edge": pl.Int64}
+        ),
         on="text_no",
     )
     given = addresses(before).select("text_no", "address")

@@ -5,13 +5,13 @@
 The reduction is (TER of the baseline - TER) / TER of the baseline, in percent: positive is good. The paper's equation 6 has the other sign,
 with which the maximum would choose the worst checkpoint. A checkpoint at which the baseline leaks nothing has no reduction: it is skipped
 and counted. The staircase is continuous from the right. The paper gives the AURC "units^2" without its range; from its tables the area is
-divided by a range of about 25 points of MDP% (inferred: no other reading fits 17.09 and 82.08 for one technique). `aurc` is that, in percent;
-`aurc_raw` the area itself, in percent times percent.
+divided by a range of about 25 points of MDP% (inferred: no other reading fits 17.09 and 82.08 for one technique). `aurc` is that, in
+percent; `aurc_raw` the area itself, in percent times percent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..metric import Ground, Metric, Rows
+from ..metric import Figure, Ground, Metric, Rows, Series
 from .extraction import paired
 
 RANGE = 25.0  # points of MDP%, inferred
@@ -51,6 +51,18 @@ class Frontier(Metric):
                 told[name] = {**area(points, self.range), "steps": staircase(points), "points": points, "skipped": skipped}
         return told
 
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """The staircases (the paper's figures 4 and 6), and every checkpoint by its cost and its reduction."""
+        stairs = []
+        for name, told in over.items():
+            corners = [(0.0, max_ter(told["points"], 0.0)), *((cost, drop) for cost, drop in told["steps"] if 0 < cost < self.range)]
+            stairs.append(Series(name, [*corners, (self.range, max_ter(told["points"], self.range))]))
+        dots = [Series(name, told["points"]) for name, told in over.items()]
+        return [
+            Figure("MaxTER: what is to be had for a loss of utility", "tau, MDP % allowed", "reduction of TER %", stairs, "steps"),
+            Figure("Utility and privacy at each checkpoint", "MDP %", "reduction of TER %", dots, "dots"),
+        ]
+
     def _points(self, base: Sequence[Any], other: Sequence[Any]) -> tuple[list[tuple[float, float]], int]:
         """(MDP%, reduction of TER in percent) of each checkpoint, and how many were skipped."""
         sides = []
@@ -63,7 +75,11 @@ class Frontier(Metric):
             if self.family not in run[0]["extraction"]:
                 raise UsageError(f"frontier.family: no {self.family} prompts were asked")
             sides.append(
-                [(row["step"], (row["extraction"][self.family]["ter"], row["perplexity"][which][self.reading])) for row in run if row["step"]]
+                [
+                    (row["step"], (row["extraction"][self.family]["ter"], row["perplexity"][which][self.reading]))
+                    for row in run
+                    if row["step"]
+                ]
             )
         pairs = paired(*sides)
         points = [(100 * (two[1] - one[1]) / one[1], 100 * (one[0] - two[0]) / one[0]) for one, two in pairs if one[0] > 0]
@@ -76,7 +92,7 @@ def max_ter(points: Sequence[tuple[float, float]], tau: float) -> float:
 
 
 def staircase(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The steps of MaxTER: from each MDP% on, the reduction that holds until the next one; ascending in both after the first.
+    """The steps of MaxTER: from each MDP% on, the reduction that holds until the next one; ascending in both.
 
     The first step may lie below zero, where every checkpoint that is that cheap leaks more than the baseline.
     """

@@ -1,6 +1,6 @@
 """How well a model predicts named sets of texts: perplexity, per text and over the whole set, and what it costs against a baseline run.
 
-    perplexity of a text = exp(mean loss of its tokens)      `mean` = the mean over texts (the paper's reading)      `corpus` = over all tokens
+    perplexity of a text = exp(mean loss of its tokens)    `mean`: the mean over texts (the paper's reading)    `corpus`: over all tokens
 
 Each text follows the end-of-text token, which is what training puts before it, so that its first token is scored too. The mean delta
 perplexity (RMFT, equations 3 and 5) compares checkpoint by checkpoint: MDP% = 100 (PPL - PPL of the baseline) / PPL of the baseline.
@@ -9,7 +9,7 @@ A perplexity per text is a mean of exponentials, and a few odd texts decide it: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError, nearest
 
-from ..metric import Ground, Metric, Rows
+from ..metric import Figure, Ground, Metric, Row, Rows, Series, by_epoch
 from ..model import Model
 from ..probes import Texts
 from ..run import Checkpoint, Run
@@ -57,6 +57,21 @@ class Perplexity(Metric):
             for name, other in rows.items()
             if name != self._ground.baseline
         }
+
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """Perplexity after the base model, and MDP% where there is a baseline (the paper's figure 3)."""
+
+        def value(which: str) -> Callable[[Row], float | None]:
+            return lambda row: row["perplexity"][which]["mean"] if row["step"] > 0 else None
+
+        drawn = [by_epoch(rows, value(which), f"Perplexity of {which}", "mean perplexity") for which in self._sets]
+        for which in self._sets if over else ():
+            series = []
+            for name, told in over.items():
+                epochs = [row["epoch"] for row in rows[name] if row["step"] > 0]
+                series.append(Series(name, list(zip(epochs, told[which]["mean"]["mdp_percent"], strict=False))))
+            drawn.append(Figure(f"What it costs on {which}", "epoch", "MDP %", series))
+        return drawn
 
 
 def perplexities(model: Model, texts: Sequence[str], *, batch: int = 32) -> dict[str, Any]:

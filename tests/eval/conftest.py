@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -56,3 +61,32 @@ def bert(tokenizer: Any) -> Any:
         intermediate_size=64, initializer_range=0.25, pad_token_id=1,
     )  # fmt: skip
     return BertForMaskedLM(config).eval()
+
+
+@pytest.fixture
+def run_of(gpt2: Any, tokenizer: Any, tmp_path: Path) -> Any:
+    """A maker of run folders with two checkpoints of random weights, trained on nothing: `run_of(name, texts)`."""
+    import torch
+
+    def make(name: str, texts: dict[str, str], steps: tuple[int, ...] = (0, 4)) -> Path:
+        folder, data = tmp_path / name, tmp_path / f"{name}-data"
+        data.mkdir()
+        pq.write_table(pa.table({"doc_id": list(texts), "text": list(texts.values())}), data / "a.parquet")
+        for step in steps:
+            place = folder / "checkpoints" / f"step-{step:06d}"
+            other = copy.deepcopy(gpt2)
+            torch.nn.init.normal_(other.transformer.wpe.weight, std=0.25 + step / 10, generator=torch.Generator().manual_seed(step))
+            other.save_pretrained(place)
+            tokenizer.save_pretrained(place)
+            told = {"step": step, "epoch": step / 4, "train_loss": 3.5, "validation_loss": None}
+            (place / "checkpoint.json").write_text(json.dumps(told))
+        (folder / "recipe.json").write_text(json.dumps({"data": {"path": str(data)}, "recipe_hash": "0123", "recipe": {}}))
+        first = pa.array([2 * place for place in range(1, len(texts) + 1)], pa.int64())
+        pq.write_table(pa.table({"doc_id": list(texts), "first_step": first}), folder / "seen.parquet")
+        names = [f"step-{step:06d}" for step in steps]
+        (folder / "train.json").write_text(
+            json.dumps({"steps": 4, "tokens": 99, "documents": len(texts), "checkpoints": names, "final": names[-1]})
+        )
+        return folder
+
+    return make
