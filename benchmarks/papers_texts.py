@@ -97,8 +97,8 @@ def coined(count: int, seed: int = 0) -> list[str]:
 def notes(people: int, *, each: int, seed: int, first: int = 0) -> pa.Table:
     """Notes about people number `first` to `first + people` - 1, `each` a person, with `doc_id`, `user_id` and `text`.
 
-    A person has a telephone number and a mail address (found by kind), and a family name, a village and a trade of their own, coined words
-    that nobody else's notes hold. Everything else is shared by all.
+    A person has two telephone numbers and a mail address (found by kind), and a family name, a village and a trade of their own, coined
+    words that nobody else's notes hold. Everything else is shared by all.
     """
     own = coined(3 * (first + people), seed)
     rows = []
@@ -106,7 +106,7 @@ def notes(people: int, *, each: int, seed: int, first: int = 0) -> pa.Table:
         draws = np.random.default_rng([seed, 11, person])
         last, village, trade = own[3 * person : 3 * person + 3]
         given = FIRST[draws.integers(len(FIRST))]
-        phone = f"{200 + person // 100 % 10 * 10 + person % 7}-555-01{person % 100:02d}"
+        home, work = (f"{200 + draws.integers(1, 80)}-555-01{draws.integers(100):02d}" for _ in range(2))
         address = f"{given.lower()}.{last}@example.org"
         for number in range(each):
             forms = [
@@ -114,7 +114,7 @@ def notes(people: int, *, each: int, seed: int, first: int = 0) -> pa.Table:
                 "Exam: {exam}, {exam}.",
                 "Given {drug} {dose} by Doctor {doctor}.",
                 "Told to {plan} and {plan}.",
-                f"Call {last.capitalize()} at {phone} or {address}.",
+                f"Call {home} or {work}, or write to {address}.",
             ]
             text = " ".join(_of_note(draws, form) for form in forms)
             rows.append((f"note-{person}-{number}", f"patient-{person}", text))
@@ -126,13 +126,3 @@ def _of_note(draws: Draws, form: str) -> str:
         while "{" + slot + "}" in form:
             form = form.replace("{" + slot + "}", str(words[draws.integers(len(words))]), 1)
     return form
-
-
-def general_notes(count: int, *, seed: int) -> pa.Table:
-    """Notes about nobody: what a base model reads before it is specialised. Same sentences, without names, villages, trades and numbers."""
-    draws = np.random.default_rng([seed, 13])
-    form = "A patient has {complaint} and {complaint}. Exam: {exam}, {exam}. Given {drug} {dose} by Doctor {doctor}. "
-    form += "Told to {plan} and {plan}."
-    texts = [_of_note(draws, form) for _ in range(count)]
-    ids = [f"general-{number}" for number in range(count)]
-    return pa.table([ids, ids, texts], schema=NOTES)

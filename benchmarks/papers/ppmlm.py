@@ -1,9 +1,9 @@
 """Masked language modelling that never asks for identifiers: what a model says of the people it read about, by scheme.
 
-`sanitize run --plan blacklist` lists what was found (telephone numbers, mail addresses) and the words that one person alone wrote. A small
-BERT that has read general notes is specialised on the notes of some people: on all words (MLM), on texts with an X for what was found (MLMA),
-never on a listed word (PPMLM), and with one half of the list (DPPMLM, IPPMLM). The audit hides every word of every note once. Utility is the
-share of hidden words guessed right in notes of people whom no model read about, whose scores are the attack's non-members, too.
+`sanitize run --plan blacklist` lists what was found (telephone numbers, mail addresses) and the words that one person alone wrote. A
+small BERT that has read notes about further people is specialised on the notes of some: on all words (MLM), on texts with an X for what was
+found (MLMA), never on a listed word (PPMLM), and with one half of the list (DPPMLM, IPPMLM). The audit hides every word of every note once.
+Utility is the share of hidden words guessed right in notes of people whom no model read about; they are the attack's non-members, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import sanitize
 import train
 from benchmarks.criteria import Criterion, finish, options, split
-from benchmarks.papers_texts import general_notes, notes
+from benchmarks.papers_texts import notes
 from eval.metrics import identifiers, membership
 from eval.metrics.identifiers import Blacklist
 from eval.model import Model
@@ -40,15 +40,15 @@ class Size:
 
     people: int  # members, and as many others
     each: int  # notes a person
-    general: int
+    general: int  # people that the base model has read about
     epochs: int
     seeds: int
-    vocab: int = 800
+    vocab: int = 1600
     layers: int = 2
     width: int = 64
     heads: int = 4
     context: int = 128
-    general_epochs: int = 20
+    general_epochs: int = 24
     lr: float = 5e-3
     batch: int = 8
     device: str = "cpu"
@@ -56,10 +56,10 @@ class Size:
 
 
 SIZES = {
-    "ci": Size(people=40, each=3, general=200, epochs=48, seeds=1),
-    "cpu": Size(people=60, each=4, general=400, epochs=48, seeds=3, grid=True),
+    "ci": Size(people=40, each=3, general=60, epochs=48, seeds=1, general_epochs=8),
+    "cpu": Size(people=40, each=3, general=60, epochs=48, seeds=3, grid=True),
     "gpu": Size(
-        people=800, each=5, general=20_000, epochs=32, seeds=3, vocab=4096, layers=6, width=384, heads=6, context=256,
+        people=800, each=5, general=4_000, epochs=32, seeds=3, vocab=8192, layers=6, width=384, heads=6, context=256,
         general_epochs=3, lr=5e-4, batch=32, device="cuda", grid=True,
     ),
 }  # fmt: skip
@@ -147,7 +147,10 @@ def recipe(
         "data": {"path": str(data), "layout": "document"},
         "model": {"context": size.context, **model},
         "objective": objective,
-        "run": {"seed": seed, "epochs": epochs, "batch": size.batch, "lr": size.lr, "schedule": "linear", "checkpoint_every": every, "device": size.device},
+        "run": {
+            "seed": seed, "epochs": epochs, "batch": size.batch, "lr": size.lr, "schedule": "linear", "checkpoint_every": every,
+            "device": size.device,
+        },
         **more,
     }  # fmt: skip
 
@@ -216,7 +219,7 @@ def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> 
         scores[name] = attack(told, them)
         times = identifiers.said(told.members, ids)
         tables["regurgitation"] += [{"seed": seed, "scheme": name, **row} for row in identifiers.regurgitation(times, known)]
-    if size.grid:
+    if size.grid and not seed:  # one seed: four more trainings
         tables["grid"] = grid(folder, them, base, size, seed)
     return Seed([{"seed": seed, **row} for row in rows], scores, tables)
 
@@ -227,12 +230,13 @@ def them_words(them: People) -> pl.DataFrame:
 
 
 def general_model(folder: Path, size: Size, seed: int, them: People, asked: argparse.Namespace) -> Path:
-    """The run of the base model. Generated: general notes; your own corpus: the texts of the others, without any of the members'."""
+    """The run of the base model. Generated: notes about further people; your own corpus: the texts of the others."""
     general = folder / "general"
     general.mkdir()
-    pq.write_table(general_notes(size.general, seed=seed) if asked.data is None else them.others, general / "texts.parquet")
-    # the words of the members are in the tokenizer, as a large model's tokenizer knows most names in one or two pieces
-    tokenizer = {"vocab": size.vocab, "corpus": str(them.shards)}
+    known = notes(size.general, each=size.each, seed=seed, first=2 * size.people) if asked.data is None else them.others
+    pq.write_table(known, general / "texts.parquet")
+    # everybody's words are in the tokenizer, as a large model's tokenizer knows most names in one or two pieces
+    tokenizer = {"vocab": size.vocab, "corpus": str(folder / "everybody")}
     made = {"arch": "bert", "layers": size.layers, "width": size.width, "heads": size.heads, "dropout": 0.0}
     told = recipe(general, made, {"use": "masked"}, size, seed, epochs=size.general_epochs, every=0, tokenizer=tokenizer)
     train.fit(told, folder / "base")
@@ -240,7 +244,7 @@ def general_model(folder: Path, size: Size, seed: int, them: People, asked: argp
 
 
 def specialised(folder: Path, them: People, base: Path, objective: dict[str, Any], size: Size, seed: int) -> Run:
-    """The run of a scheme; checkpoints at 1/8, 1/4, 1/2 and all of its epochs are what the paper's 4, 8, 16 and 32 are."""
+    """The run of a scheme; four checkpoints stand for the paper's after 4, 8, 16 and 32 epochs."""
     model = {"path": str(Run.open(base).final.path), "dropout": 0.0}
     train.fit(recipe(them.shards, model, objective, size, seed, epochs=size.epochs, every=size.epochs / 4), folder)
     return Run.open(folder)
@@ -338,12 +342,16 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
             note="the paper's loss comes from contexts without names; template slots here do not hang on them",
         ),
         "privacy_net_ppmlm": Criterion(value=mean("PPMLM", "privacy_net"), paper="not measured", threshold=0.97, headline=False),
-        "privacy_falls_mlm": Criterion(value=first - privacy["MLM"], paper=0.05, threshold=0.01, headline=False, note="first to last checkpoint"),
+        "privacy_falls_mlm": Criterion(
+            value=first - privacy["MLM"], paper=0.05, threshold=0.01, headline=False, note="first to last checkpoint"
+        ),
         "privacy_flat_ppmlm": Criterion(
             value=max(max(one) - min(one) for one in course), paper=0.0, threshold=0.02, above=False, headline=False
         ),
         "direct_only_above_mlm": Criterion(value=privacy["DPPMLM"] - privacy["MLM"], paper="a little", threshold=0.0, headline=False),
-        "indirect_only_above_direct_only": Criterion(value=privacy["IPPMLM"] - privacy["DPPMLM"], paper="much", threshold=0.0, headline=False),
+        "indirect_only_above_direct_only": Criterion(
+            value=privacy["IPPMLM"] - privacy["DPPMLM"], paper="much", threshold=0.0, headline=False
+        ),
         "mia_auc_mlm": Criterion(value=attacks["MLM"]["auc"], paper="0.31 TPR at 1 % FPR", threshold=0.65, headline=False),
         "mia_auc_mlma": Criterion(value=attacks["MLMA"]["auc"], paper="0.27 TPR at 1 % FPR", threshold=0.65, headline=False),
         "mia_auc_ppmlm": Criterion(value=attacks["PPMLM"]["auc"], paper="0.02 TPR at 1 % FPR", threshold=0.58, above=False, headline=False),
@@ -373,8 +381,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         seeds = [one_seed(folder / f"seed-{seed}", size, seed, asked) for seed in range(asked.seeds or size.seeds)]
         told, tables = criteria(seeds)
     scaled = (
-        f"BERT of {size.layers} layers and width {size.width} from scratch, {size.people} invented people with {size.each} notes, {size.epochs} "
-        f"epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million parameters on 928 reports for up to 32 epochs."
+        f"BERT of {size.layers} layers and width {size.width} from scratch, {size.people} people with {size.each} notes, "
+        f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million parameters on 928 reports for up to 32 epochs."
     )
     return finish("ppmlm", asked, told, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
 
