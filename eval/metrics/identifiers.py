@@ -21,30 +21,24 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError
+
+from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..model import Model
+from ..probes import read_texts
+from ..run import Checkpoint, Run
+from .verbatim import named_set
 
 FOLDS = 7
 BANDS = (1, 2, 3, 5, 9, 17, 33, 65)  # how often an identifier stands in the training texts: a band begins at each number
 PLACES = {"doc": pl.Int64, "place": pl.Int64, "word": pl.String}
-
-
-class Masked(Protocol):
-    """What the audit asks of a model (`eval/model.py`)."""
-
-    tokenizer: Any
-
-    @property
-    def context(self) -> int:
-        """The most tokens it takes at once."""
-
-    def fill(self, sequences: Sequence[Sequence[int]], masked: Sequence[Sequence[int]]) -> list[list[int]]:
-        """The most likely token at each masked place."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,6 +74,55 @@ class Blacklist:
         return self.direct | self.indirect
 
 
+class Identifiers(Metric):
+    """Settings of the audit."""
+
+    blacklist: Path  # WORK/runs/<plan hash>/vault/blacklist
+    texts: str = ""  # a set of the suite; empty: what each run was trained on
+    folds: int = Field(default=FOLDS, ge=1)
+    net: bool = True  # ask the base model, too
+
+    _ground: Ground = PrivateAttr(default_factory=Ground)
+    _black: Blacklist | None = PrivateAttr(default=None)
+    _base: dict[Path, frozenset[str]] = PrivateAttr(default_factory=dict)
+
+    def open(self, ground: Ground) -> None:
+        """Read the blacklist; UsageError where there is none, or for a set that the suite does not have."""
+        named_set(ground, self.texts, self.use)
+        self._ground, self._black = ground, Blacklist.read(self.blacklist)
+
+    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
+        """Privacy gross and net, leaks by reason and by frequency, and how many words are guessed right."""
+        assert self._black is not None, "opened"
+        texts = named_set(self._ground, self.texts, self.use) or read_texts(run.data)
+        known = said(words_of(texts.texts), self._black.all, column="word")
+        ids = frozenset(known)
+        table = audit(model, texts.texts, texts.doc_ids, folds=self.folds, seed=self._ground.seed)
+        leaked = said(table, ids)
+        if self.net and run.path not in self._base:
+            first = Model.load(run.base.path, model.device)
+            base = audit(first, texts.texts, texts.doc_ids, folds=self.folds, seed=self._ground.seed)
+            self._base[run.path] = frozenset(said(base, ids))
+        result = privacy(leaked, ids, base=self._base.get(run.path))
+        return {
+            "privacy": result.gross,
+            "privacy_net": result.net,
+            "identifiers": result.identifiers,
+            "leaked": result.leaked,
+            "leaked_direct": len(self._black.direct & leaked.keys()),
+            "leaked_indirect": len(self._black.indirect & leaked.keys()),
+            **{f"right_{name}": share for name, share in word_accuracy(table, ids).items()},
+            "by_frequency": regurgitation(leaked, known),
+        }
+
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """Privacy and utility over epochs (figure 4)."""
+        return [
+            by_epoch(rows, lambda row: row.get(self.use, {}).get("privacy"), "Identifiers that are never said", "Privacy"),
+            by_epoch(rows, lambda row: row.get(self.use, {}).get("right_eligible"), "Hidden words guessed right", "share"),
+        ]
+
+
 def words_of(texts: Sequence[str]) -> pl.DataFrame:
     """The words of texts in order: number of the text, place in it, word, and where it stands (`start`, `stop`, code points)."""
     finder = _words()
@@ -97,7 +140,7 @@ def _words() -> Callable[[str], list[tuple[str, int, int]]]:
     return lambda text: [(match.group().lower(), match.start(), match.end()) for match in pattern.finditer(text)]
 
 
-def audit(model: Masked, texts: Sequence[str], doc_ids: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> pl.DataFrame:
+def audit(model: Model, texts: Sequence[str], doc_ids: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> pl.DataFrame:
     """What the model predicts for every word of every text: `doc`, `place`, `word`, whether it is `right`, the words `predicted`.
 
     A word is right if all its tokens are. A prediction may hold several words or none (punctuation). Texts longer than the model's

@@ -14,15 +14,89 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
+from pydantic import Field, PrivateAttr
+
+from sanitize.errors import OutputBroken, UsageError
+from sanitize.shards import Corpus
+
+from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..model import Model
+from ..run import Checkpoint, Run
+from .identifiers import FOLDS, Blacklist, audit, own_identifiers, said
 
 F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 TARGETS = (0.001, 0.01, 0.1)  # table 2
+
+
+class Membership(Metric):
+    """Settings of the attack: the texts of people who were trained on and of others, and the blacklist of both together."""
+
+    members: Path
+    non_members: Path
+    blacklist: Path  # of a run of the plan over both
+    user_column: str = "user_id"
+    text_column: str = "text"
+    by: Literal["count", "share"] = "count"
+    folds: int = Field(default=FOLDS, ge=1)
+
+    _ground: Ground = PrivateAttr(default_factory=Ground)
+    _black: Blacklist | None = PrivateAttr(default=None)
+    _texts: dict[str, pl.DataFrame] = PrivateAttr(default_factory=dict)
+
+    def open(self, ground: Ground) -> None:
+        """Read blacklist and texts; UsageError where one is missing."""
+        self._ground, self._black = ground, Blacklist.read(self.blacklist)
+        self._texts = {
+            name: people(path, user=self.user_column, text=self.text_column)
+            for name, path in (("members", self.members), ("non_members", self.non_members))
+        }
+
+    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
+        """The area with its interval, and the rates at few false alarms."""
+        assert self._black is not None, "opened"
+        scores = []
+        for frame in self._texts.values():
+            table = audit(model, frame["text"].to_list(), frame["doc_id"].to_list(), folds=self.folds, seed=self._ground.seed)
+            own = own_identifiers(frame["text"].to_list(), frame["user_id"].to_list(), self._black.indirect)
+            scores.append(list(count_scores(own, said(table, self._black.indirect), by=self.by).values()))
+        return attack_table(*scores, seed=self._ground.seed)
+
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """The area over epochs."""
+        return [by_epoch(rows, lambda row: row.get(self.use, {}).get("auc"), "Membership told from predicted words", "AUC")]
+
+
+def people(path: Path, *, user: str = "user_id", text: str = "text") -> pl.DataFrame:
+    """`doc_id`, `user_id` and `text` of a published folder or of Parquet; documents without a user are left out."""
+    files = [shard.path for shard in Corpus.open(path).shards] if (path / "manifest.json").is_file() else sorted(path.glob("*.parquet"))
+    files = [path] if path.is_file() else files
+    if not files:
+        raise UsageError(f"{path}: no documents; expected a folder that `sanitize run` published, or Parquet")
+    frames = []
+    for file in files:
+        try:
+            frame = pl.read_parquet(file, hive_partitioning=False)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise OutputBroken(f"{file}: cannot be read as Parquet ({type(error).__name__})") from None
+        for column in (user, text):
+            if column not in frame.columns:
+                raise UsageError(f"{file}: no column {column}; it has {', '.join(sorted(frame.columns))}")
+        ids = pl.col("doc_id").cast(pl.String) if "doc_id" in frame.columns else pl.lit(None, pl.String)
+        frames.append(
+            frame.select(ids.alias("doc_id"), pl.col(user).cast(pl.String).alias("user_id"), pl.col(text).cast(pl.String).alias("text"))
+        )
+    whole = pl.concat(frames).with_columns(
+        pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)), pl.col("text").fill_null("")
+    )
+    return whole.drop_nulls("user_id")
 
 
 def count_scores(

@@ -18,6 +18,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from pydantic import Field, PrivateAttr
+
+from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..model import Model
+from ..probes import read_texts
+from ..run import Checkpoint, Run
+from .verbatim import ENDED, SUFFIX, continued, memorized, named_set, places
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -25,7 +32,6 @@ Bools = npt.NDArray[np.bool_]
 
 SIZES = (4, 5, 6)  # section 3.5
 THRESHOLD = 20.0  # section 4.2: mean score of the training set, in percent
-ENDED = -1
 
 # Coarse categories by what a text shows; the first rule that fits counts. The paper (section 4.3.3) names the categories, not the rule.
 CATEGORIES = {
@@ -36,6 +42,71 @@ CATEGORIES = {
     "entity": r"\b\p{Lu}[\p{L}'-]+(?:\s+\p{Lu}[\p{L}'-]+)+",
     "review": r"(?i)\b(film|movie|actor|book|recommend|enjoy|boring|delightful|disappoint)\w*",
 }
+
+
+class Ngram(Metric):
+    """Settings of the score and of the rules that read it."""
+
+    texts: str = ""  # a set of the suite; empty: what each run was trained on
+    k: int = Field(default=16, ge=1)  # tokens of the prefix
+    suffix: int = Field(default=SUFFIX, ge=1)
+    sizes: tuple[int, ...] = Field(default=SIZES, min_length=1)
+    counts: Literal["multiset", "set"] = "multiset"
+    average: Literal["micro", "macro"] = "micro"
+    threshold: float = Field(default=THRESHOLD, ge=0, le=100)
+    take: Literal["last_below", "first_above"] = "last_below"
+    batch: int = Field(default=64, ge=1)
+
+    _ground: Ground = PrivateAttr(default_factory=Ground)
+    # by the step's row: what was said of each text, which is not for the report
+    _seen: dict[int, tuple[F64, Bools]] = PrivateAttr(default_factory=dict)
+
+    def open(self, ground: Ground) -> None:
+        """Take the seed and the sets of texts; UsageError for a set that the suite does not have."""
+        named_set(ground, self.texts, self.use)
+        self._ground = ground
+        self._seen.clear()
+
+    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
+        """The mean score, and how many texts came out verbatim; `number` names what was kept of each text until all is measured."""
+        texts = named_set(self._ground, self.texts, self.use) or read_texts(run.data)
+        where = places(model.encode(texts.texts), texts.doc_ids, ks=(self.k,), suffix=self.suffix, seed=self._ground.seed)
+        said = continued(model, where, self.k, batch=self.batch)
+        scores = ngram_scores(said, where.suffix, sizes=self.sizes, counts=self.counts, average=self.average)
+        hits = memorized(said, where.suffix)
+        number = len(self._seen)
+        self._seen[number] = scores, hits
+        return {"number": number, "score": mean_score(scores), "verbatim": int(hits.sum()), "probed": len(hits)}
+
+    def over(self, rows: Rows) -> dict[str, Any]:
+        """For each run: newly memorized by checkpoint, the scores before, where the rules stop, and the thresholds compared."""
+        found = {}
+        for name, told in rows.items():
+            mine = [row for row in told if self.use in row]
+            if not mine:
+                continue
+            kept = [self._seen[row[self.use]["number"]] for row in mine]
+            scores, hits = np.stack([one for one, _ in kept]), np.stack([one for _, one in kept])
+            epochs = [row["epoch"] for row in mine]
+            means = [row[self.use]["score"] for row in mine]
+            losses = [row["validation_loss"] for row in mine]
+            stops = [stop_by_ngram(means, threshold=self.threshold, take=self.take)]
+            if None not in losses:
+                stops.append(stop_by_validation(losses))
+            before = precursor(scores, hits, epochs=epochs)
+            mem = [100 * float(one.mean()) if len(one) else 0.0 for one in hits]
+            found[name] = {
+                "newly_memorized": newly_memorized(hits),
+                "precursor": before,
+                "precedes": precedes(before),
+                "stops": [{"rule": stop.rule, "epoch": epochs[stop.at], "mem": mem[stop.at], "note": stop.note} for stop in stops],
+                "thresholds": threshold_sweep(means, {"epoch": epochs, "mem": mem}),
+            }
+        return found
+
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """The mean score over epochs."""
+        return [by_epoch(rows, lambda row: row.get(self.use, {}).get("score"), "n-gram memorization score", "%")]
 
 
 def ngram_scores(

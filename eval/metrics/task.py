@@ -15,8 +15,17 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
+import polars as pl
+from pydantic import Field, PrivateAttr
+
+from sanitize.errors import OutputBroken, UsageError, nearest
+
+from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..model import Model
+from ..run import Checkpoint, Run
 from ..stem import stem
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -87,6 +96,71 @@ TEMPLATES: Mapping[str, Template] = {
         prompt="Instruction: {task} Input: {input} Answer:", plain="{input}", metrics=("exact_match", "token_f1", "rougeL")
     ),
 }
+
+
+class Task(Metric):
+    """Settings of a task: examples in Parquet or JSON lines, with a column for each field of the template and one for the answer."""
+
+    examples: Path
+    template: str
+    answer_column: str = "answer"
+    instruction: bool = True  # with the instruction, or the plain input
+    new_tokens: int = Field(default=20, ge=1)
+    batch: int = Field(default=64, ge=1)
+
+    _prompts: list[str] = PrivateAttr(default_factory=list)
+    _answers: list[str] = PrivateAttr(default_factory=list)
+
+    def open(self, ground: Ground) -> None:
+        """Read the examples; UsageError for an unknown template, a missing file or a missing column."""
+        if self.template not in TEMPLATES:
+            raise UsageError(f"task.template = {self.template!r}: {nearest(self.template, TEMPLATES)}")
+        if not self.examples.is_file():
+            raise UsageError(
+                f"{self.examples}: no such file; expected Parquet or JSON lines with the template's fields and {self.answer_column}"
+            )
+        try:
+            frame = pl.read_ndjson(self.examples) if self.examples.suffix == ".jsonl" else pl.read_parquet(self.examples)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise OutputBroken(f"{self.examples}: cannot be read as Parquet or JSON lines ({type(error).__name__})") from None
+        if self.answer_column not in frame.columns:
+            raise UsageError(f"{self.examples}: no column {self.answer_column}; it has {', '.join(sorted(frame.columns))}")
+        rows = frame.with_columns(pl.all().cast(pl.String).fill_null("")).to_dicts()
+        template = TEMPLATES[self.template]
+        self._answers = [row[self.answer_column] for row in rows]
+        try:
+            self._prompts = [template.text(row, instruction=self.instruction) for row in rows]
+        except ValueError as error:
+            raise UsageError(f"{self.examples}: {error}") from None
+
+    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
+        """The template's measures, and how many examples there are."""
+        said = model.decode(model.generate(model.encode(self._prompts), new_tokens=self.new_tokens, batch=self.batch))
+        return {"examples": len(said), **scored(said, self._answers, TEMPLATES[self.template])}
+
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """The template's first measure over epochs."""
+        first = TEMPLATES[self.template].metrics[0]
+        return [by_epoch(rows, lambda row: row.get(self.use, {}).get(first), f"Task {self.template}", first)]
+
+
+def scored(said: Sequence[str], answers: Sequence[str], template: Template) -> dict[str, float]:
+    """The measures of a template over generated answers; where it has labels, the label that each names first is its answer."""
+    found: dict[str, float] = {}
+    predicted = [label_in(one, template.labels) for one in said] if template.labels else list(said)
+    for name in template.metrics:
+        if name == "accuracy":
+            found[name] = accuracy(predicted, answers)
+        elif name == "f1":
+            found[name] = f1(predicted, answers)
+        elif name == "exact_match":
+            found[name] = exact_match(said, [[one] for one in answers])
+        elif name == "token_f1":
+            found[name] = token_f1(said, [[one] for one in answers])
+        else:
+            mean = rouge_mean(said, answers, which=name)  # type: ignore[arg-type]
+            found |= {name: mean.f, f"{name}_recall": mean.recall}
+    return found
 
 
 def label_in(generated: str, labels: Sequence[str]) -> str:

@@ -12,12 +12,20 @@ Token numbers in, numbers out; the costs are those of generating twenty tokens f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, PrivateAttr
+
+from sanitize.errors import UsageError, nearest
+
+from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..model import Model
+from ..probes import Texts, read_texts
+from ..run import Checkpoint, Run
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -27,11 +35,49 @@ SUFFIX = 20
 ENDED = -1
 
 
-class Causal(Protocol):
-    """What is asked of a model (`eval/model.py`)."""
+class Verbatim(Metric):
+    """Settings of the probes; the defaults are the paper's."""
 
-    def generate(self, prompts: Sequence[Sequence[int]], *, new_tokens: int, mode: str = "greedy", **how: Any) -> list[list[int]]:
-        """The continuation of each prompt, without the prompt; it may end early."""
+    texts: str = ""  # a set of the suite, such as the raw texts for all runs alike; empty: what each run was trained on
+    ks: tuple[int, ...] = Field(default=KS, min_length=1)
+    suffix: int = Field(default=SUFFIX, ge=1)
+    modes: tuple[Literal["greedy", "beam", "sample"], ...] = ("greedy",)
+    match: Literal["exact", "contains"] = "exact"
+    of: Literal["probed", "all"] = "probed"
+    batch: int = Field(default=64, ge=1)
+
+    _ground: Ground = PrivateAttr(default_factory=Ground)
+
+    def open(self, ground: Ground) -> None:
+        """Take the seed and the sets of texts; UsageError for a set that the suite does not have."""
+        named_set(ground, self.texts, self.use)
+        self._ground = ground
+
+    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
+        """Mem % by decoding and k, and over the ks."""
+        texts = named_set(self._ground, self.texts, self.use) or read_texts(run.data)
+        where = places(model.encode(texts.texts), texts.doc_ids, ks=self.ks, suffix=self.suffix, seed=self._ground.seed)
+        rows = verbatim_table(
+            model, where, ks=self.ks, modes=self.modes, of=self.of, match=self.match, seed=self._ground.seed, batch=self.batch
+        )
+        told: dict[str, Any] = {"probed": len(where.rows), "left_out": where.left_out}
+        for row in rows:
+            told.setdefault(row["mode"], {})["mem" if row["k"] is None else f"mem_{row['k']}"] = row["mem"]
+        return told
+
+    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
+        """Memorization over epochs (figure 1)."""
+        mode = self.modes[0]
+        return [by_epoch(rows, lambda row: row.get(self.use, {}).get(mode, {}).get("mem"), "Texts that come out verbatim", "%")]
+
+
+def named_set(ground: Ground, name: str, use: str) -> Texts | None:
+    """A set of the suite's texts by name, None for no name; UsageError where the suite does not have it."""
+    if not name:
+        return None
+    if name not in ground.texts:
+        raise UsageError(f"{use}.texts: no set {name!r} in [texts]; {nearest(name, ground.texts)}")
+    return ground.texts[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +146,7 @@ def percent(hits: Bools, where: Places, *, of: Literal["probed", "all"] = "probe
     return 100.0 * float(hits.sum()) / texts if texts else 0.0
 
 
-def continued(model: Causal, where: Places, k: int, *, mode: str = "greedy", more: int = 0, **how: Any) -> I64:
+def continued(model: Model, where: Places, k: int, *, mode: str = "greedy", more: int = 0, **how: Any) -> I64:
     """What the model says after the last k tokens before each suffix, [probed, suffix length + more], -1 where it ended.
 
     `mode` is greedy, beam or sample, `how` what belongs to it (`beams`, `temperature`, `top_k`, `top_p`, `seed`, `batch`). `more` tokens
@@ -112,7 +158,7 @@ def continued(model: Causal, where: Places, k: int, *, mode: str = "greedy", mor
 
 
 def verbatim_table(
-    model: Causal,
+    model: Model,
     where: Places,
     *,
     ks: Sequence[int] = KS,
