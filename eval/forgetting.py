@@ -14,7 +14,6 @@ R is kept as its logarithm, since R of a collapsed model overflows; the test loo
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,10 +62,7 @@ def utilities(name: str, answers: Answers) -> dict[str, float]:
         probability = float((shares[:, 0] / shares.sum(axis=1)).mean())
     else:
         probability = float(np.exp(-answers.answer).mean())
-    if name == "forget":
-        truth = float(np.exp(-np.abs(answers.log_r)).mean())
-    else:
-        truth = float(np.maximum(0.0, 1.0 - ratio).mean())
+    truth = float((np.exp(-np.abs(answers.log_r)) if name == "forget" else np.maximum(0.0, 1.0 - ratio)).mean())
     return {"probability": probability, "rouge": float(answers.recall.mean()), "truth_ratio": truth}
 
 
@@ -78,12 +74,12 @@ def model_utility(sets: Mapping[str, Mapping[str, float]]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """Two models on the same questions. `forget_quality` is a p-value: a high one says that no difference was shown with this many questions
-    (`questions`, `statistic` the largest distance of the two distributions, `detectable` the least one that would be shown at 5 %).
+    """Two models on the same questions. `forget_quality` is a p-value: a high one says that no difference was shown with so many `questions`
+    (`statistic` is the largest distance of the two distributions, `detectable` the least one that would be shown at 5 %).
 
     `jsd_paired` and `entropy_difference` are as DP2Unlearning's table 4 has them: the R of all questions as one distribution over
-    questions, in nats. They depend on the pairing of questions, and are no distance between the distributions of R; `jsd_histogram` is (30 common bins of
-    ln R). None where an R overflows.
+    questions, in nats. They depend on the pairing of the questions, and are no distance between the distributions of R; `jsd_histogram`
+    is one (30 common bins of ln R). None where an R overflows.
     """
 
     forget_quality: float
