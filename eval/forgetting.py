@@ -74,8 +74,8 @@ def model_utility(sets: Mapping[str, Mapping[str, float]]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """Two models on the same questions. `forget_quality` is a p-value: a high one says that no difference was shown with so many `questions`
-    (`statistic` is the largest distance of the two distributions, `detectable` the least one that would be shown at 5 %).
+    """Two models on the same questions. `forget_quality` is a p-value: a high one says that no difference was shown with so many
+    `questions` (`statistic` is the largest distance of the two distributions, `detectable` the least one that would be shown at 5 %).
 
     `jsd_paired` and `entropy_difference` are as DP2Unlearning's table 4 has them: the R of all questions as one distribution over
     questions, in nats. They depend on the pairing of the questions, and are no distance between the distributions of R; `jsd_histogram`
