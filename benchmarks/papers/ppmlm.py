@@ -382,7 +382,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         told, tables = criteria(seeds)
     scaled = (
         f"BERT of {size.layers} layers and width {size.width} from scratch, {size.people} people with {size.each} notes, "
-        f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million parameters on 928 reports for up to 32 epochs."
+        f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million parameters on 928 reports, 32 epochs."
     )
     return finish("ppmlm", asked, told, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
 
