@@ -51,6 +51,7 @@ SEEN = pa.schema(
 SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
 DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
 _PIECE = 1 << 20  # bytes of text at a time
+_WAITING = 500  # small tables that wait to be one
 _BLOCK = 1 << 18  # rows of the list at a time
 _LAST, _TAIL = 32, (1 << 32) - 1  # the bits of an n-gram's number that are of its last word
 
@@ -111,11 +112,14 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
                     spelled.append(pa.table([words.hashes[rows].view(np.int64), words.spelled(buffers, rows)], schema=SPELLED))
             if task.size == 1 and task.kinds:
                 direct.append(_direct(buffers, words, here(found, docs, cells)))
+            if len(direct) + len(spelled) > _WAITING:
+                spelled, direct = [_once(spelled, "gram")], [_once(direct, "ngram")]
         if degrees is not None:
             degrees.done()
     if task.size == 1:
-        _write_once(pa.concat_tables(spelled), "gram", task.folder / "spelled.parquet")
-        _write_once(pa.concat_tables(direct), "ngram", task.folder / "direct.parquet")
+        for name, made, key in (("spelled", spelled, "gram"), ("direct", direct, "ngram")):
+            with table_writer(task.folder / f"{name}.parquet", made[0].schema) as file:
+                file.write_table(_once(made, key))
     none = len(hashes) - 1 if len(hashes) else -1  # the last number is nobody's
     return {"words": read, "documents": int(counted.sum()), "without_user": int((user_of[counted] == none).sum())}
 
@@ -198,11 +202,10 @@ def _touching(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> tuple[I64
     return np.arange(edges[-1]) + np.repeat(first - edges[:-1], many), edges
 
 
-def _write_once(table: pa.Table, key: str, path: Path) -> None:
-    """A table with one row of each key, ascending."""
-    frame = pl.DataFrame(table).unique(key).sort(key)
-    with table_writer(path, table.schema) as out:
-        out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table.schema))
+def _once(made: Sequence[pa.Table], key: str) -> pa.Table:
+    """One row of each key, ascending."""
+    frame = pl.DataFrame(pa.concat_tables(made)).unique(key).sort(key)
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(made[0].schema)
 
 
 @dataclass(frozen=True, kw_only=True)

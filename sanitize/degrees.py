@@ -50,13 +50,14 @@ class _Slots:
 
 
 class Places:
-    """The place of a number in an ascending column, asked for whole columns."""
+    """The place of a number in a column of distinct ones, asked for whole columns."""
 
-    def __init__(self, ascending: U64) -> None:
-        self._slots = _Slots(max(_FIRST, 1 << int(len(ascending) / _LOAD).bit_length()))
+    def __init__(self, column: U64) -> None:
+        assert len(column) < 1 << 31
+        self._slots = _Slots(max(64, 1 << int(len(column) / _LOAD).bit_length()))
         self._numbers = np.full(len(self._slots.keys), -1, np.int32)
-        for low in range(0, len(ascending), _BLOCK):
-            block = ascending[low : low + _BLOCK]
+        for low in range(0, len(column), _BLOCK):
+            block = column[low : low + _BLOCK]
             at, _ = self._slots.places(block, put=True)
             self._numbers[at] = np.arange(low, low + len(block), dtype=np.int32)
 

@@ -55,7 +55,7 @@ def does(plan: str, kind: str) -> str:
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
         return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
-    return {"header_dedup": "repeats leave the headers"}.get(settings["use"], str(settings["use"]))
+    return {"header_dedup": "repeats leave the headers", "mask_words": "each word a mask"}.get(settings["use"], str(settings["use"]))
 
 
 def plans_block() -> list[str]:
@@ -224,10 +224,13 @@ def reduce_block() -> list[str]:
         "header_dedup_of_plain_copy": "header_dedup, its own work, of the rate of a plain copy",
         "header_dedup_by_line_of_plain_copy": '... with `scope = "line"`',
         "minhash_of_datasketch": "near_dup to candidate pairs, of datasketch's rate document by document",
+        "words_of_polars": "blacklist of words, from shards to its table, of Polars' rate",
+        "ngrams_of_polars": "... of up to three words",
     }
     rows = [
         [label, *(f"{one[name]:.1f} (aim {result['aims'][name]:g})" for one in result["corpora"].values())]
         for name, label in labels.items()
+        if name in result["aims"]
     ]
     return [
         *markdown(["", *result["corpora"]], rows),
