@@ -15,7 +15,7 @@ PACKAGES = ("sanitize", "train", "eval")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk"),
-    ("views", "decoded"),
+    ("views", "decoded", "forecast"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "ledger", "pages"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher"),
     ("corpus", "index", "report", "publish", "forms", "places"),
