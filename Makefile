@@ -23,10 +23,11 @@ papers: .venv/.dev  ## rerun the papers' main comparisons, one script each
 	@if ls benchmarks/papers/*.py >/dev/null 2>&1; then set -e; for script in benchmarks/papers/*.py; do echo "$$script"; $(BIN)/python "$$script"; done; \
 	else echo "No paper scripts yet: they come with train/ and eval/, in benchmarks/papers/."; fi
 
-bench: .venv/.dev  ## measure the main job and what reduces a corpus; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
+bench: .venv/.dev  ## measure the main job, what reduces a corpus, training and generation; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_reduce $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_eval $(ARGS)
+	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_train $(ARGS)
 
 soak: .venv/.dev  ## the tests that take an hour: kills at random (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]

@@ -1,1 +1,1 @@
-"""What is measured: speed (`make bench`) and what the papers compare (`make papers`). A package, lest another be taken for it."""
+"""Benchmarks of this house. The file is here because other distributions (opacus) install a package of this name, which would win."""

@@ -34,7 +34,7 @@ REDUCE = RESULTS.with_name("reduce.json")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHELL = [line.removeprefix("$ ") for language, text in BLOCKS if language in ("bash", "console") for line in text.splitlines()]
 COMMANDS = [line for line in SHELL if line.startswith("sanitize ")]
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md", "docs/sql.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md", "docs/sql.md", "docs/train.md")
 UPDATE = "run `python tests/test_readme.py`"
 
 

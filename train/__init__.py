@@ -2,7 +2,8 @@
 
     recipe -> documents -> tokens -> batches -> loop (model, objective) -> checkpoints
 
-`fit(recipe, out)` trains, resumes or says what was done; `Recipe` is what a TOML file becomes. Both are loaded when they are first used.
+`fit(recipe, out)` trains, resumes or says what was done; `stream(recipe)` gives its batches to a loop of your own; `Recipe` is what a TOML
+file becomes. They are loaded when they are first used.
 Knocks at `sanitize.shards` and `sanitize.errors`, and at nothing else; imports among its own files are relative.
 """
 
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recipe import Recipe
-    from .run import fit
+    from .run import fit, stream
 
 # where each name lives
-_HOMES = {"Recipe": "recipe", "fit": "run"}
+_HOMES = {"Recipe": "recipe", "fit": "run", "stream": "run"}
 
-__all__ = ["Recipe", "fit"]
+__all__ = ["Recipe", "fit", "stream"]
 
 
 def __getattr__(name: str) -> Any:

@@ -289,32 +289,10 @@ class Stream:
         """The same as a `torch.utils.data.IterableDataset` of dictionaries, for any other trainer (`DataLoader(..., batch_size=None)`).
 
         Each item has `input_ids`, `attention_mask`, `labels` (tokens that may be in a loss, -100 elsewhere, not shifted, as Hugging Face
-        models take them) and `doc_ids`, a list for each row. Several workers of a loader share the stream.
+        models take them), `doc_ids`, a list for each row, and `position`. Several workers of a loader share the stream; each walks along
+        a copy of it, so then the place to go on from is that of the last item: `load_state_dict({**state_dict(), "position": position})`.
         """
-        import torch
-
-        stream = self
-
-        class Dataset(torch.utils.data.IterableDataset[dict[str, Any]]):
-            def __iter__(self) -> Iterator[dict[str, Any]]:
-                info = torch.utils.data.get_worker_info()
-                if info is not None:
-                    stream.worker, stream.workers = info.id, info.num_workers
-                for batch in stream:
-                    yield {
-                        "input_ids": torch.from_numpy(batch.ids.astype(np.int64)),
-                        "attention_mask": torch.from_numpy(batch.mask.astype(np.int64)),
-                        "labels": torch.from_numpy(np.where(batch.keep, batch.ids, -100).astype(np.int64)),
-                        "doc_ids": stream.ids_of(batch.numbers),
-                    }
-
-            def state_dict(self) -> dict[str, Any]:
-                return stream.state_dict()
-
-            def load_state_dict(self, state: Mapping[str, Any]) -> None:
-                stream.load_state_dict(state)
-
-        return Dataset()
+        return torch_dataset(self)
 
     def ids_of(self, numbers: I64) -> list[list[str]]:
         """The ids of the documents in each of these rows, in the order they stand there."""
@@ -324,3 +302,33 @@ class Stream:
             here = doc[np.sort(np.unique(doc, return_index=True)[1])]
             found.append(self.rows.doc_ids.take(pa.array(here)).to_pylist())
         return found
+
+
+def torch_dataset(stream: Stream) -> Any:
+    """`Stream.torch`, as a function that a worker process can find."""
+    import torch
+
+    class Dataset(torch.utils.data.IterableDataset[dict[str, Any]]):
+        def __reduce__(self) -> tuple[Any, ...]:
+            return torch_dataset, (stream,)
+
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            info = torch.utils.data.get_worker_info()
+            if info is not None:
+                stream.worker, stream.workers = info.id, info.num_workers
+            for batch in stream:
+                yield {
+                    "input_ids": torch.from_numpy(batch.ids.astype(np.int64)),
+                    "attention_mask": torch.from_numpy(batch.mask.astype(np.int64)),
+                    "labels": torch.from_numpy(np.where(batch.keep, batch.ids, -100).astype(np.int64)),
+                    "doc_ids": stream.ids_of(batch.numbers),
+                    "position": stream.position,
+                }
+
+        def state_dict(self) -> dict[str, Any]:
+            return stream.state_dict()
+
+        def load_state_dict(self, state: Mapping[str, Any]) -> None:
+            stream.load_state_dict(state)
+
+    return Dataset()

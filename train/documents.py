@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from sanitize.errors import InputRefused, UsageError, nearest
 from sanitize.shards import Corpus, sha256
 
+_NOTHING, _LINE_END = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".arrow")
 
 
@@ -36,8 +37,11 @@ class Documents:
         return int(self.table.num_rows)
 
     def texts(self) -> list[str]:
-        """The texts as Python strings, for tokenizers."""
-        return list(self.table.column("text").to_pylist())
+        """The texts as Python strings, each behind its prompt where there are prompts."""
+        column = self.table.column("text")
+        if "prompt" in self.table.column_names:
+            column = pc.binary_join_element_wise(self.table.column("prompt"), column, _NOTHING)
+        return list(column.to_pylist())
 
     def told(self) -> dict[str, Any]:
         """What RUN/recipe.json says of this data."""
@@ -85,6 +89,8 @@ def read(
         if prompts:
             columns["prompt"] = _prompt([_plain(table.column(column), "prompt", file) for column in prompts])
         tables.append(pa.table(columns))
+    if pii_spans and tables and not any("pii_spans" in table.column_names for table in tables):
+        raise UsageError(f"{place}: data.leave_out_pii needs the column pii_spans, and no shard has it; nothing would be left out")
     if not tables or not sum(table.num_rows for table in tables):
         raise InputRefused(f"{place}: holds no documents; expected shards with at least one row")
     whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
@@ -144,5 +150,7 @@ def _plain(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArray:
 
 def _prompt(columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Prompt columns as one text that ends in a line end: those that are not empty, a line end after each."""
-    parts = [pc.if_else(pc.equal(pc.utf8_length(column), 0), "", pc.binary_join_element_wise(column, "", "\n")) for column in columns]
-    return pc.binary_join_element_wise(*parts, "") if len(parts) > 1 else parts[0]
+    parts = [
+        pc.if_else(pc.equal(column, _NOTHING), _NOTHING, pc.binary_join_element_wise(column, _NOTHING, _LINE_END)) for column in columns
+    ]
+    return pc.binary_join_element_wise(*parts, _NOTHING) if len(parts) > 1 else parts[0]

@@ -52,12 +52,12 @@ def adamw(model: Any, run: Run) -> Any:
 
 @dataclass
 class Tally:
-    """Sums and weights by name since some step; their means."""
+    """Sums and weights by name since some step; their means. Sums may still lie on the device: nobody waits for it before they are read."""
 
-    sums: dict[str, float] = field(default_factory=dict)
+    sums: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
 
-    def add(self, sums: Mapping[str, float], weights: Mapping[str, float]) -> None:
+    def add(self, sums: Mapping[str, Any], weights: Mapping[str, float]) -> None:
         """One more step."""
         for name, value in sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
@@ -65,7 +65,11 @@ class Tally:
 
     def means(self) -> dict[str, float]:
         """The mean of each part; 0 where nothing was counted, never NaN."""
-        return {name: value / self.weights[name] if self.weights[name] else 0.0 for name, value in self.sums.items()}
+        return {name: float(value) / self.weights[name] if self.weights[name] else 0.0 for name, value in self.sums.items()}
+
+    def numbers(self) -> dict[str, dict[str, float]]:
+        """The same as plain numbers, to be written; exact, as sums are float64."""
+        return {"sums": {name: float(value) for name, value in self.sums.items()}, "weights": dict(self.weights)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +120,7 @@ class Loop:
                     self.model.train()
                 if due or (self.run.state_every and done % self.run.state_every == 0):
                     seconds = before + time.perf_counter() - earlier
-                    info |= {"step": done, "seconds": seconds, "logged": vars(logged).copy(), "since": vars(since).copy()}
+                    info |= {"step": done, "seconds": seconds, "logged": logged.numbers(), "since": since.numbers()}
                     self.state(dict(info))
                 if info["stopped"]:
                     break
@@ -153,7 +157,7 @@ class Loop:
         self.model.train()
         return tally.means().get("loss", 0.0)
 
-    def _step(self, called: Any, step: int) -> tuple[dict[str, float], dict[str, float]]:
+    def _step(self, called: Any, step: int) -> tuple[dict[str, Any], dict[str, float]]:
         """One optimizer step; its sums and weights over all processes."""
         import torch
 
@@ -182,7 +186,7 @@ class Loop:
             group["lr"] = rate(self.run, step, self.plan.steps)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return self.crew.summed({name: float(value) for name, value in spent.items()}), weights
+        return spent if self.crew.ranks == 1 else self.crew.summed({name: float(value) for name, value in spent.items()}), weights
 
     def _pieces(self, step: int) -> list[Arrays]:
         """What this process is shown in a step, piece by piece."""

@@ -131,11 +131,30 @@ def loaded(path: str | Path, head: str, *, dropout: float | None = None, labels:
             config.id2label, config.label2id = dict(enumerate(labels)), {label: number for number, label in enumerate(labels)}
             config.pad_token_id = pad_id if config.pad_token_id is None else config.pad_token_id
         kind = getattr(transformers, f"AutoModelFor{HEADS[head]}")
-        return kind.from_pretrained(
-            folder, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+        model, told = kind.from_pretrained(
+            folder,
+            config=config,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+            output_loading_info=True,
         )
     except Exception as error:  # other people's code, any of its errors
         raise InputRefused(f"{folder}: no {HEADS[head]} that transformers can read ({type(error).__name__})") from None
+    if head != "classify" and told["missing_keys"]:
+        raise InputRefused(
+            f"{folder}: lacks {len(told['missing_keys'])} weights of a {type(model).__name__}; its files are of another model"
+        )
+    if head == "causal" and config.model_type in _masked_types() and not getattr(config, "is_decoder", False):
+        raise InputRefused(f"{folder}: sees both sides ({config.model_type}); a causal objective would ask it for what it sees")
+    return model
+
+
+def _masked_types() -> frozenset[str]:
+    from transformers.models.auto import modeling_auto
+
+    return frozenset(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
 
 
 def _same_tokenizer(folder: Path, tokenizer: Any) -> None:

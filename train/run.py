@@ -5,9 +5,11 @@ RUN/recipe.json  seen.parquet  log.jsonl  checkpoints/step-000000/ ...  state/  
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import importlib
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,21 +24,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.errors import InputRefused, Locked, UsageError
+from sanitize.errors import InputRefused, Locked, ResourceError, UsageError
 from sanitize.shards import read_json, sha256, write_json
 
 from . import checkpoint
-from .batches import DRAW, Plan, Rows, first_steps, lay, order
+from .batches import DRAW, Plan, Rows, Stream, first_steps, lay, order
 from .checkpoint import Moment
 from .crew import Crew, crew
 from .documents import Documents, read
 from .loop import Loop, adamw, precision
-from .model import learned, learning, local_tokenizer, made, specials, tokenizer_sha256, trained_tokenizer
+from .model import DEFAULT_CONTEXT, learned, learning, local_tokenizer, made, specials, tokenizer_sha256, trained_tokenizer
 from .objectives import Objective
 from .objectives.objective import Stage
 from .recipe import Recipe
 from .tokens import tokenise
 
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 Hook = Callable[[Moment], bool]
 
 
@@ -51,25 +54,15 @@ def fit(
 
     `hook` is asked at every checkpoint but the one before the first step, with the live model; true stops the run there. `progress` hears
     lines for people. Raises UsageError for a recipe that is wrong or does not fit its data, and for a folder of another recipe or other
-    data; InputRefused, OutputBroken and Locked for the folders themselves; MissingExtra without torch.
+    data; InputRefused, OutputBroken and Locked for the folders themselves; ResourceError for disk and memory; MissingExtra without torch.
     """
     recipe, folder = Recipe.of(recipe), Path(out)
     if not recipe.data.path:
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
     hook = _early_stop(recipe) if hook is None else hook
     learning()
-    with _locked(folder):
+    with _locked(folder), _resources(folder):
         return _Run(recipe, folder, crew(recipe.run.device), hook or (lambda moment: False), progress or (lambda line: None)).go()
-
-
-@dataclass(frozen=True, repr=False)
-class Prepared:
-    """What a recipe makes of its data, before any model: rows, tokenizer, the objective with its settings."""
-
-    rows: Rows
-    tokenizer: Any
-    context: int
-    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +91,7 @@ class _Run:
         model, context = made(recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels)
         rows = rows_of(data, recipe, objective, tokenizer, context, labels)
         held = rows_of(validation, recipe, objective, tokenizer, context, labels) if validation is not None else None
-        plan = Plan(len(rows), recipe.run.batch, recipe.run.seed, recipe.run.epochs, recipe.run.max_steps)
+        plan = planned(recipe, rows)
         seen = first_steps(rows, plan)
         if there is None and self.crew.leads:
             self._open(identity, data, validation, tokenizer, seen)
@@ -209,12 +202,7 @@ class _Run:
             if tokenizer_sha256(tokenizer) != there["tokenizer_sha256"]:
                 raise UsageError(f"{kept}: the tokenizer is not the one the run began with; choose another folder, or take this one away")
             return tokenizer
-        source = recipe.tokenizer.path or ("" if recipe.tokenizer.corpus else recipe.model.path)
-        if source:
-            return local_tokenizer(source)
-        corpus = read_data(recipe, recipe.tokenizer.corpus) if recipe.tokenizer.corpus else data
-        texts: Iterator[str] = (text for text in corpus.texts())
-        return trained_tokenizer(texts, vocab=recipe.tokenizer.vocab, context=recipe.model.context or 128)
+        return tokenizer_of(recipe, data)
 
     def _open(self, identity: Mapping[str, Any], data: Documents, validation: Documents | None, tokenizer: Any, seen: pa.Table) -> None:
         recipe = self.recipe
@@ -239,6 +227,34 @@ class _Run:
         )
 
 
+def tokenizer_of(recipe: Recipe, data: Documents) -> Any:
+    """The tokenizer that a recipe names, or trains on its corpus."""
+    settings = recipe.tokenizer
+    source = settings.path or ("" if settings.corpus else recipe.model.path)
+    if source:
+        return local_tokenizer(source)
+    corpus = read(settings.corpus, text=recipe.data.text_column) if settings.corpus else data
+    return trained_tokenizer(corpus.texts(), vocab=settings.vocab, context=recipe.model.context or DEFAULT_CONTEXT)
+
+
+def stream(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, ranks: int = 1) -> Stream:
+    """The batches of a recipe as a resumable stream, for a loop of your own (`stream.torch()` for torch's loaders); no model is made.
+
+    `first_steps(stream.rows, stream.plan)` of `batches.py` says what each step has seen. Errors are those of `fit`.
+    """
+    recipe = Recipe.of(recipe)
+    learning()
+    objective, data = recipe.made(), read_data(recipe, recipe.data.path)
+    labels = _labels(data) if objective.HEAD == "classify" else ()
+    rows = rows_of(data, recipe, objective, tokenizer_of(recipe, data), recipe.model.context or DEFAULT_CONTEXT, labels)
+    return Stream(rows, planned(recipe, rows), rank=rank, ranks=ranks)
+
+
+def planned(recipe: Recipe, rows: Rows) -> Plan:
+    """The plan of a recipe over these rows."""
+    return Plan(rows=len(rows), batch=recipe.run.batch, seed=recipe.run.seed, epochs=recipe.run.epochs, max_steps=recipe.run.max_steps)
+
+
 def read_data(recipe: Recipe, path: str) -> Documents:
     """The documents of a path with the columns that a recipe asks for, as many as its limit allows."""
     settings, objective = recipe.data, recipe.made()
@@ -250,7 +266,7 @@ def read_data(recipe: Recipe, path: str) -> Documents:
         prompts=settings.prompt_columns if settings.prompts == "include" else (),
         pii_spans=settings.leave_out_pii,
     )
-    if settings.limit is not None and settings.limit < len(documents):
+    if path == settings.path and settings.limit is not None and settings.limit < len(documents):
         drawn = np.sort(order(len(documents), seed=recipe.run.seed, epoch=0, lane=DRAW)[: settings.limit])
         documents = Documents(documents.table.take(pa.array(drawn)), documents.path, documents.shards)
     return documents
@@ -298,7 +314,7 @@ def identified(recipe: Recipe, data: Documents, validation: Documents | None) ->
         "recipe": recipe.hash(),
         "data": data.sha256,
         "validation data": None if validation is None else validation.sha256,
-        "tokenizer corpus": read_data(recipe, recipe.tokenizer.corpus).sha256 if recipe.tokenizer.corpus else None,
+        "tokenizer corpus": read(recipe.tokenizer.corpus, text=recipe.data.text_column).sha256 if recipe.tokenizer.corpus else None,
         **{name: folder_sha256(path) if path else None for name, path in named.items()},
     }
 
@@ -307,7 +323,9 @@ def folder_sha256(path: str | Path) -> str:
     """One hash over the files right inside a folder, or of one file; InputRefused where there is none."""
     place = Path(path)
     if not place.exists():
-        raise InputRefused(f"{place}: there is no such folder or file")
+        raise InputRefused(
+            f"{place}: there is no such folder or file; models and tokenizers are read from local folders and never downloaded"
+        )
     files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())
     return hashlib.sha256("".join(f"{file.name} {sha256(file)}\n" for file in files).encode()).hexdigest()
 
@@ -335,10 +353,25 @@ def _early_stop(recipe: Recipe) -> Hook | None:
 
 
 @contextmanager
+def _resources(folder: Path) -> Iterator[None]:
+    """A full disk, or a device without memory, as one error; the same call goes on from the last state."""
+    import torch
+
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        raise ResourceError(
+            f"{folder}: could not be written ({errno.errorcode[error.errno]}); make room, then run the same again"
+        ) from None
+    except torch.OutOfMemoryError:
+        raise ResourceError("the device has too little memory for a piece of a step; raise run.accumulate, or lower run.batch") from None
+
+
+@contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the run folder for this process (the first of a crew); Locked where another one has it."""
-    import os
-
     if int(os.environ.get("RANK", "0")):
         yield
         return

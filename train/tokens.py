@@ -128,12 +128,14 @@ def placed_words(text: str) -> tuple[list[str], I64]:
 
 
 def _spans(column: Any, row: int) -> I64:
+    """The spans of the main text of a document, as code points [spans, 2]."""
     value = column[row].values
     if value is None or not len(value):
         return np.empty((0, 2), np.int64)
-    return np.stack(
-        [value.field("start").to_numpy(zero_copy_only=False), value.field("stop").to_numpy(zero_copy_only=False)], axis=1
-    ).astype(np.int64)
+    found = np.stack([value.field(name).to_numpy(zero_copy_only=False) for name in ("start", "stop")], axis=1).astype(np.int64)
+    if value.type.get_field_index("cell") >= 0:  # of several texts of a document the first one is learned
+        found = found[value.field("cell").to_numpy(zero_copy_only=False) == 0]
+    return found
 
 
 def _inside(places: I64, spans: I64) -> Mask:

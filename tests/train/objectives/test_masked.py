@@ -1,0 +1,209 @@
+"""Masked words: whole ones, as many as asked for, anew each epoch, and never one that a blacklist protects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanitize.errors import InputRefused, UsageError
+from train import objectives
+from train.batches import Rows, lay
+from train.blacklist import Blacklist
+from train.documents import Documents
+from train.model import trained_tokenizer
+from train.objectives.objective import IGNORED, Objective, Stage
+from train.tokens import NO_WORD, tokenise, words_of
+
+WORDS = "ada stokes eve plan report the of mail 12 \u00e9t\u00e9 monday".split()
+TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), min_size=1, max_size=5).filter(any)
+ENTRIES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(tuple), max_size=6)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return trained_tokenizer([" ".join(WORDS)], vocab=270, context=64)
+
+
+def listed(path: Path, entries: list[tuple[tuple[str, ...], str]]) -> Path:
+    """A blacklist as `sanitize run` writes it: a folder of Parquet files."""
+    path.mkdir(exist_ok=True)
+    columns = {
+        "ngram": pa.array([" ".join(entry) for entry, _ in entries], pa.string()),
+        "n": pa.array([len(entry) for entry, _ in entries], pa.int64()),
+        "users": pa.array([None if reason == "direct" else 1 for _, reason in entries], pa.int64()),
+        "reason": pa.array([reason for _, reason in entries], pa.string()),
+    }
+    pq.write_table(pa.table(columns), path / "part-0.parquet")
+    return path
+
+
+def rows_of(texts: list[str], tokenizer: Any, objective: Objective, **options: Any) -> Rows:
+    ids = pa.array([str(number) for number in range(len(texts))], pa.large_string())
+    documents = Documents(pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids}), Path(), ())
+    tokens = tokenise(documents, tokenizer, words=objective.words, rewritten=objective.rewritten)
+    return lay(tokens, **{"layout": "document", "context": 16, "seed": 0, "pad_id": tokenizer.pad_token_id, **options})
+
+
+def opened(settings: dict[str, Any], tokenizer: Any, texts: list[str], seed: int = 0, **options: Any) -> tuple[Objective, Rows]:
+    objective = objectives.load(settings, "recipe: objective")
+    rows = rows_of(texts, tokenizer, objective, **options)
+    objective.open(Stage(rows=rows, tokenizer=tokenizer, model=None, device=None, seed=seed, batch=8))
+    return objective, rows
+
+
+def asked(objective: Objective, rows: Rows, epoch: int = 0) -> np.ndarray[Any, Any]:
+    batch = rows.batch(np.arange(len(rows)), epoch)
+    return np.asarray(objective.shown(batch, training=True)["labels"] != IGNORED)
+
+
+@given(TEXTS, st.floats(0.05, 1.0), st.integers(0, 3))
+def test_whole_words_and_as_many_as_asked_for(tokenizer: Any, texts: list[str], share: float, epoch: int) -> None:
+    objective, rows = opened({"use": "masked", "share": share}, tokenizer, texts)
+    batch = rows.batch(np.arange(len(rows)), epoch)
+    shown = objective.shown(batch, training=True)
+    hidden = shown["labels"] != IGNORED
+    assert batch.units is not None
+    assert (shown["input_ids"][hidden] == tokenizer.mask_token_id).all() and (shown["labels"][hidden] == batch.ids[hidden]).all()
+    assert (shown["input_ids"][~hidden] == batch.ids[~hidden]).all()
+    for row in range(len(rows)):
+        words = set(batch.units[row].tolist()) - {NO_WORD}
+        chosen = {unit for unit in words if hidden[row][batch.units[row] == unit].any()}
+        assert all(hidden[row][batch.units[row] == unit].all() for unit in chosen), "a word is hidden whole"
+        assert len(chosen) == (max(1, round(share * len(words))) if words else 0)
+        assert not hidden[row][batch.units[row] == NO_WORD].any()
+
+
+def test_each_epoch_chooses_anew_and_reaches_every_word(tokenizer: Any) -> None:
+    objective, rows = opened({"use": "masked"}, tokenizer, [" ".join(WORDS * 4)] * 3, context=64)
+    first, second = asked(objective, rows, 0), asked(objective, rows, 1)
+    assert (first == asked(objective, rows, 0)).all() and not (first == second).all()
+    assert not (first[0] == first[1]).all(), "copies of a text are masked each in its own way"
+    ever = np.zeros_like(first)
+    for epoch in range(60):
+        ever |= asked(objective, rows, epoch)
+    batch = rows.batch(np.arange(len(rows)), 0)
+    assert (ever == (batch.units != NO_WORD)).all()
+    other, _ = opened({"use": "masked"}, tokenizer, [" ".join(WORDS * 4)] * 3, seed=1, context=64)
+    assert not (asked(other, rows, 0) == first).all()
+
+
+def test_the_choice_does_not_hang_on_the_batch(tokenizer: Any) -> None:
+    objective, rows = opened({"use": "masked"}, tokenizer, [" ".join(WORDS[: 3 + at]) for at in range(6)])
+    together = objective.shown(rows.batch(np.arange(len(rows)), 2), training=True)["labels"]
+    for row in range(len(rows)):
+        alone = objective.shown(rows.batch(np.array([row]), 2), training=True)["labels"][0]
+        assert (together[row][: len(alone)] == alone).all()
+
+
+def test_as_bert_had_it(tokenizer: Any) -> None:
+    objective, rows = opened({"use": "masked", "share": 1.0, "replace": "bert"}, tokenizer, [" ".join(WORDS * 30)] * 20, context=64)
+    batch = rows.batch(np.arange(len(rows)), 0)
+    shown = objective.shown(batch, training=True)
+    of, ids = shown["labels"] != IGNORED, shown["input_ids"]
+    masked, kept = (ids[of] == tokenizer.mask_token_id).mean(), (ids[of] == batch.ids[of]).mean()
+    assert 0.77 < masked < 0.83 and 0.08 < kept < 0.13 and 0.07 < 1 - masked - kept < 0.13
+    assert (shown["labels"][of] == batch.ids[of]).all()
+    assert not np.isin(ids[of & (ids != batch.ids) & (ids != tokenizer.mask_token_id)], tokenizer.all_special_ids).any()
+
+
+def slowly(words: list[str], entries: list[tuple[str, ...]]) -> set[int]:
+    """The places of words that an entry protects."""
+    found = set()
+    for entry in entries:
+        for first in range(len(words) - len(entry) + 1):
+            if tuple(words[first : first + len(entry)]) == entry:
+                found.update(range(first, first + len(entry)))
+    return found
+
+
+@given(texts=TEXTS, entries=ENTRIES, epoch=st.integers(0, 20))
+def test_never_a_blacklisted_word(
+    tmp_path_factory: pytest.TempPathFactory, tokenizer: Any, texts: list[str], entries: list[tuple[str, ...]], epoch: int
+) -> None:
+    """By the words that the labels say, read slowly, and not by what the objective believes."""
+    path = listed(tmp_path_factory.mktemp("list"), [(entry, "direct") for entry in entries])
+    objective, rows = opened({"use": "ppmlm", "blacklist": str(path), "share": 1.0}, tokenizer, texts, context=400)
+    batch = rows.batch(np.arange(len(rows)), epoch)
+    hidden = objective.shown(batch, training=True)["labels"] != IGNORED
+    assert batch.units is not None
+    for row, text in enumerate(text for text in texts if text):
+        words = words_of(text)
+        units = list(dict.fromkeys(unit for unit in batch.units[row].tolist() if unit != NO_WORD))
+        asked_for = {at for at, unit in enumerate(units) if hidden[row][batch.units[row] == unit].any()}
+        assert asked_for == set(range(len(words))) - slowly(words, entries)
+
+
+@given(TEXTS, ENTRIES)
+def test_protected_is_what_a_slow_reading_says(texts: list[str], entries: list[tuple[str, ...]]) -> None:
+    many = [words_of(text) for text in texts]
+    for words, found in zip(many, Blacklist(entries).protected(many), strict=True):
+        assert set(np.flatnonzero(found).tolist()) == slowly(words, entries)
+
+
+def test_reasons(tmp_path: Path, tokenizer: Any) -> None:
+    path = listed(tmp_path / "list", [(("ada",), "direct"), (("report",), "indirect"), (("the", "mail"), "indirect")])
+    text = "ada report the mail the plan"
+
+    def left(reasons: str) -> list[str]:
+        objective, _ = opened({"use": "ppmlm", "blacklist": str(path), "reasons": reasons}, tokenizer, [text])
+        (fine,) = objective.words([words_of(text)])
+        return [word for word, good in zip(words_of(text), fine, strict=True) if good]
+
+    assert left("both") == ["the", "plan"]
+    assert left("direct") == ["report", "the", "mail", "the", "plan"]
+    assert left("indirect") == ["ada", "the", "plan"]
+
+
+def test_an_empty_blacklist_is_plain_masking(tmp_path: Path, tokenizer: Any) -> None:
+    path = listed(tmp_path / "list", [])
+    texts = [" ".join(WORDS * 3)]
+    ppmlm, rows = opened({"use": "ppmlm", "blacklist": str(path)}, tokenizer, texts)
+    masked, _ = opened({"use": "masked"}, tokenizer, texts)
+    assert all((asked(ppmlm, rows, epoch) == asked(masked, rows, epoch)).all() for epoch in range(5))
+
+
+def test_all_words_listed_asks_for_nothing(tmp_path: Path, tokenizer: Any) -> None:
+    path = listed(tmp_path / "list", [((word,), "direct") for word in WORDS])
+    objective, rows = opened({"use": "ppmlm", "blacklist": str(path)}, tokenizer, [" ".join(WORDS)])
+    assert not asked(objective, rows).any()
+
+
+def test_a_blacklist_that_is_none(tmp_path: Path, tokenizer: Any) -> None:
+    with pytest.raises(UsageError, match="objective.blacklist is not set"):
+        opened({"use": "ppmlm"}, tokenizer, ["ada"])
+    with pytest.raises(InputRefused, match="no Parquet file"):
+        opened({"use": "ppmlm", "blacklist": str(tmp_path)}, tokenizer, ["ada"])
+    pq.write_table(pa.table({"word": ["ada"]}), tmp_path / "a.parquet")
+    with pytest.raises(InputRefused, match="no column 'ngram'"):
+        opened({"use": "ppmlm", "blacklist": str(tmp_path)}, tokenizer, ["ada"])
+    (tmp_path / "a.parquet").write_bytes(b"nothing")
+    with pytest.raises(InputRefused, match="cannot be read"):
+        opened({"use": "ppmlm", "blacklist": str(tmp_path)}, tokenizer, ["ada"])
+
+
+def test_mlma_puts_an_x_for_direct_identifiers(tmp_path: Path, tokenizer: Any) -> None:
+    path = listed(tmp_path / "list", [(("ada", "stokes"), "direct"), (("eve",), "direct"), (("plan",), "indirect")])
+    objective, rows = opened({"use": "mlma", "blacklist": str(path)}, tokenizer, ["Dear Ada Stokes, Eve has the plan, Ada."], context=64)
+    assert tokenizer.decode(rows.ids) == "Dear X X, X has the plan, Ada."
+    plain, rows = opened({"use": "mlma"}, tokenizer, ["Dear Ada Stokes"], context=64)
+    assert tokenizer.decode(rows.ids) == "Dear Ada Stokes"
+    ever = np.zeros_like(asked(plain, rows))
+    for epoch in range(30):
+        ever |= asked(plain, rows, epoch)
+    assert ever.all() or (rows.units == NO_WORD).any()
+
+
+def test_a_tokenizer_without_a_mask_is_told(tokenizer: Any) -> None:
+    import copy
+
+    bare = copy.deepcopy(tokenizer)
+    bare.mask_token = None
+    with pytest.raises(UsageError, match="no mask token"):
+        opened({"use": "masked"}, bare, ["ada"])

@@ -1,0 +1,180 @@
+"""Models of every architecture take what they say they take, and what does not fit is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import train
+from sanitize.errors import InputRefused, UsageError
+from train.model import blocks, made, noisy, positions, specials, tokenizer_sha256, trained_tokenizer
+from train.recipe import Model
+
+torch.set_num_threads(1)
+TEXTS = ["Dear Ada, plan 3 is ready."] * 3
+SMALL: dict[str, Any] = {"layers": 3, "width": 32, "heads": 2, "context": 24}
+HEAD = {"gpt2": "causal", "gpt_neo": "causal", "bert": "masked", "roberta": "masked"}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return trained_tokenizer(TEXTS, vocab=300, context=24)
+
+
+def model_of(arch: Any, tokenizer: Any, seed: int = 1, **more: Any) -> Any:
+    return made(Model(arch=arch, **{**SMALL, **more}), head=HEAD[arch], tokenizer=tokenizer, seed=seed)[0]
+
+
+@pytest.mark.parametrize("arch", HEAD)
+def test_every_position_may_be_used(arch: str, tokenizer: Any) -> None:
+    model = model_of(arch, tokenizer)
+    assert positions(model) == 24 and len(blocks(model)) == 3
+    ids = torch.full((1, 24), 7)
+    assert model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits.shape == (1, 24, len(tokenizer))
+
+
+@pytest.mark.parametrize("arch", HEAD)
+def test_padding_changes_nothing(arch: str, tokenizer: Any) -> None:
+    model = model_of(arch, tokenizer).eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    alone = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    padded = torch.tensor([[5, 6, 7, 8, tokenizer.pad_token_id, tokenizer.pad_token_id]])
+    mask = torch.tensor([[1, 1, 1, 1, 0, 0]])
+    assert torch.allclose(model(input_ids=padded, attention_mask=mask).logits[:, :4], alone, atol=1e-5)
+
+
+def test_a_seed_makes_a_model(tokenizer: Any) -> None:
+    def first(seed: int) -> Any:
+        return model_of("gpt2", tokenizer, seed).get_input_embeddings().weight
+
+    assert torch.equal(first(1), first(1)) and not torch.equal(first(1), first(2))
+
+
+def test_a_tokenizer_follows_from_its_texts() -> None:
+    sums = {tokenizer_sha256(trained_tokenizer(TEXTS, vocab=300, context=24)) for _ in range(3)}
+    assert len(sums) == 1
+    assert tokenizer_sha256(trained_tokenizer([*TEXTS, "other words in there"], vocab=300, context=24)) not in sums
+
+
+def test_special_tokens_are_the_tokenizers_own(tokenizer: Any) -> None:
+    from tokenizers import processors
+
+    assert specials(tokenizer, "causal") == ((), (tokenizer.eos_token_id,))
+    assert specials(tokenizer, "masked") == ((), ())
+    import copy
+
+    other = copy.deepcopy(tokenizer)
+    other.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|mask|> $A <|endoftext|>", special_tokens=[("<|mask|>", 2), ("<|endoftext|>", 0)]
+    )
+    assert specials(other, "masked") == ((2,), (0,)) == specials(other, "causal")
+
+
+def test_noise_is_as_large_as_said_and_only_while_training(tokenizer: Any) -> None:
+    model = model_of("gpt2", tokenizer)
+    ids = torch.zeros((2, 20), dtype=torch.long)
+    plain = model.get_input_embeddings()(ids)
+    handle = noisy(model, 5.0)
+    moved = model.get_input_embeddings()(ids) - plain
+    bound = 5.0 / (20 * 32) ** 0.5
+    assert 0.95 * bound < moved.abs().max() <= bound * (1 + 1e-5) and abs(moved.mean()) < bound / 10
+    model.eval()
+    assert torch.equal(model.get_input_embeddings()(ids), plain)
+    model.train()
+    handle.remove()
+    assert torch.equal(model.get_input_embeddings()(ids), plain)
+
+
+def test_what_does_not_fit_is_told(corpus: Any, recipe: Any, tmp_path: Path, tokenizer: Any) -> None:
+    data = corpus()
+    result = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
+    base = tmp_path / "base" / "checkpoints" / result["final"]
+
+    def fit(model: dict[str, Any], **sections: dict[str, Any]) -> None:
+        train.fit({**recipe(data, **sections), "model": {"path": str(base), **model}}, tmp_path / "run")
+
+    with pytest.raises(UsageError, match="positions for 32"):
+        fit({"context": 64})
+    with pytest.raises(UsageError, match="the model has 2 layers"):
+        fit({"top_layers": 3})
+    with pytest.raises(UsageError, match="another vocabulary"):
+        tokenizer.save_pretrained(tmp_path / "tokenizer")
+        fit({}, tokenizer={"path": str(tmp_path / "tokenizer")})
+    large = trained_tokenizer(["all sorts of other words and letters stand here in a row beside each other"] * 3, vocab=340, context=32)
+    bare = shutil.copytree(base, tmp_path / "bare")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (bare / name).unlink()
+    large.save_pretrained(tmp_path / "large")
+    with pytest.raises(UsageError, match=r"tokenizer has \d+ entries, the model embeds 300"):
+        fit({"path": str(bare)}, tokenizer={"path": str(tmp_path / "large")})
+    with pytest.raises(InputRefused, match="no MaskedLM"):
+        fit({}, objective={"use": "masked"})
+    (bare / "model.safetensors").rename(bare / "pytorch_model.bin")
+    shutil.copy(base / "tokenizer.json", bare)
+    with pytest.raises(InputRefused, match="safetensors only"):
+        fit({"path": str(bare)})
+
+
+def test_a_model_that_sees_both_sides_is_no_causal_one(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    data = corpus()
+    result = train.fit(recipe(data, model={"arch": "bert"}, objective={"use": "masked"}, run={"epochs": 1}), tmp_path / "base")
+    path = tmp_path / "base" / "checkpoints" / result["final"]
+    with pytest.raises(InputRefused, match="sees both sides"):
+        train.fit({**recipe(data), "model": {"path": str(path)}}, tmp_path / "run")
+
+
+def test_weights_of_another_model_are_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    data = corpus()
+    result = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
+    path = tmp_path / "base" / "checkpoints" / result["final"]
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "n_layer": 3}))
+    with pytest.raises(InputRefused, match="lacks 12 weights"):
+        train.fit({**recipe(data), "model": {"path": str(path)}}, tmp_path / "run")
+
+
+def test_fine_tuning_begins_at_the_base(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    data = corpus()
+    base = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
+    path = tmp_path / "base" / "checkpoints" / base["final"]
+    train.fit({**recipe(corpus("other.jsonl", 12)), "model": {"path": str(path), "dropout": 0.2}}, tmp_path / "run")
+    first = tmp_path / "run" / "checkpoints" / "step-000000"
+    ours, theirs = load_file(first / "model.safetensors"), load_file(path / "model.safetensors")
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert json.loads((first / "config.json").read_text())["attn_pdrop"] == 0.2
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["base_model"] == str(path)
+    assert (first / "tokenizer.json").read_text() == (path / "tokenizer.json").read_text()
+
+
+def test_classify_trains_the_last_layer_and_the_head(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    data = corpus(label=["odd" if at % 2 else "even" for at in range(30)])
+    sections: dict[str, Any] = {"data": {"layout": "document"}, "run": {"epochs": 2}}
+    base = train.fit(recipe(data, model={"arch": "bert"}, objective={"use": "masked"}, **sections), tmp_path / "base")
+    path = tmp_path / "base" / "checkpoints" / base["final"]
+    settings = recipe(data, objective={"use": "classify"}, **sections)
+    settings["data"]["validation"] = str(data)
+    result = train.fit({**settings, "model": {"path": str(path), "top_layers": 1, "context": 32}}, tmp_path / "run")
+    final = tmp_path / "run" / "checkpoints" / result["final"]
+    assert json.loads((final / "config.json").read_text())["id2label"] == {"0": "even", "1": "odd"}
+    before, after = load_file(path / "model.safetensors"), load_file(final / "model.safetensors")
+    changed = {name for name in before.keys() & after.keys() if not torch.equal(before[name], after[name])}
+    assert changed == {name for name in before if name.startswith("bert.encoder.layer.1.")}
+    start = load_file(tmp_path / "run" / "checkpoints" / "step-000000" / "model.safetensors")
+    assert all(not torch.equal(start[name], after[name]) for name in ("classifier.weight", "bert.pooler.dense.weight"))
+    losses = [
+        json.loads((tmp_path / "run" / "checkpoints" / name / "checkpoint.json").read_text())["validation_loss"]
+        for name in result["checkpoints"]
+    ]
+    assert losses[-1] < losses[0]
+    settings = recipe(corpus("one.jsonl", label=["a"] * 30), model={"arch": "bert"}, objective={"use": "classify"}, **sections)
+    with pytest.raises(InputRefused, match="two or more"):
+        train.fit(settings, tmp_path / "other")
