@@ -100,6 +100,7 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
         seed=seed,
         device=size.device,
         test=0.2,
+        limit=size.mails if data is not None else None,
     )
     if data is not None:
         return chain(data, folder, settings)

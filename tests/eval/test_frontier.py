@@ -68,6 +68,21 @@ def test_what_cannot_be_done_is_told_before_training(corpus: Path, tmp_path: Pat
     assert not (tmp_path / "b" / "runs").exists()
 
 
+def test_a_limit_and_the_split_hang_on_doc_ids_alone(corpus: Path, tmp_path: Path) -> None:
+    from eval.frontier import divided
+
+    frame = pl.read_parquet(corpus / "mails.parquet")
+    (tmp_path / "turned").mkdir()
+    frame.reverse().write_parquet(tmp_path / "turned" / "mails.parquet")
+    settings = Chain(limit=25, test=0.4, seed=3)
+    for part in ("train", "test"):
+        found = [
+            set(pl.read_parquet(divided(place, tmp_path / name, settings, lambda line: None)[part] / "*.parquet")["doc_id"])
+            for name, place in (("a", corpus), ("b", tmp_path / "turned"))
+        ]
+        assert found[0] == found[1] and 3 < len(found[0]) < 22
+
+
 def test_curves_add_up_seeds() -> None:
     def report(leaked: int) -> dict[str, Any]:
         bands = [{"from": 1, "to": 1, "addresses": 10, "leaked": leaked}, {"from": 2, "to": None, "addresses": 4, "leaked": 4}]
