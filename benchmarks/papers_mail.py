@@ -62,11 +62,11 @@ def mails(count: int, seed: int = 0, *, population: int | None = None) -> pa.Tab
         head = [f"Date: {1 + rng.integers(28)} May 2001", f"From: {sender}", f"To: {', '.join(to)}"]
         head += [f"Cc: {', '.join(copies)}"] * bool(copies) + [f"Subject: {pick(TOPICS)} {pick(SUBJECTS)}"]
         lines = [sentence() for _ in range(2 + rng.integers(3))]
-        if rng.random() < 0.55:
+        if rng.random() < 0.4:
             lines.insert(int(rng.integers(len(lines) + 1)), pick(POINTERS).format(address=some(1)[0]))
         name = sender.partition(".")[0].capitalize()
-        sign = f"\n{sender}" * (rng.random() < 0.5)
-        tail = f"\n\n> From: {some(1)[0]}\n> {sentence()}" * (rng.random() < 0.35)
+        sign = f"\n{sender}" * (rng.random() < 0.4)
+        tail = f"\n\n> From: {some(1)[0]}\n> {sentence()}" * (rng.random() < 0.25)
         rows.append(
             (
                 f"mail-{seed}-{number:06d}",
