@@ -60,6 +60,7 @@ def frontier(
     ] = "baseline,rmft,header_dedup",
     recipe: Annotated[str, typer.Option(help="a recipe of sanitize-train")] = "rmft",
     changes: Changes = None,
+    limit: Annotated[int | None, typer.Option(min=2, help="at most so many documents of the corpus", show_default=False)] = None,
     web: Annotated[int, typer.Option(min=1, help="generic prompts")] = 1_000,
     cues: Annotated[int, typer.Option(min=0, help="prompts that give a first name")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")] = 0,
@@ -78,6 +79,7 @@ def frontier(
         baseline=Path(names[0]).stem if names else "",
         seed=seed,
         device=device,
+        limit=limit,
     )
     report = chain(corpus, out, settings, say=_say)
     _kept([report], out)

@@ -52,6 +52,7 @@ class Chain:
     seed: int = 0
     device: str = "cpu"
     test: float = 0.1  # share of documents that is held out
+    limit: int | None = None  # at most so many documents, drawn by their `doc_id`
 
 
 def chain(corpus: str | Path, out: str | Path, settings: Chain | None = None, *, say: Say = lambda line: None) -> dict[str, Any]:
@@ -77,11 +78,9 @@ def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict
         settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True),
     )
     frame = pl.read_parquet(folder / "read" / "data" / "*.parquet")
-    draws = [
-        int.from_bytes(hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=settings.seed.to_bytes(8, "little")).digest(), "little")
-        for doc_id in frame["doc_id"].to_list()  # once a corpus, beside training on it
-    ]
-    held = np.array(draws, np.uint64) < np.uint64(int(settings.test * 2**64))
+    if settings.limit is not None and settings.limit < frame.height:
+        frame = frame[np.sort(np.argsort(_draws(frame["doc_id"], settings.seed, b"limit"), kind="stable")[: settings.limit])]
+    held = _draws(frame["doc_id"], settings.seed, b"split") < np.uint64(int(settings.test * 2**64))
     if held.all() or not held.any():
         raise UsageError(f"{corpus}: {frame.height} documents cannot be split into training and held-out ones; give more of them")
     found = {}
@@ -90,6 +89,13 @@ def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict
         found[name].mkdir(parents=True, exist_ok=True)
         frame.filter(pl.Series(rows)).write_parquet(found[name] / "documents.parquet")
     return found
+
+
+def _draws(doc_ids: pl.Series, seed: int, what: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """A number of 64 bits for each document, from its `doc_id` and the seed alone; another one for each use."""
+    key = seed.to_bytes(8, "little")
+    told = (hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=what).digest() for doc_id in doc_ids.to_list())
+    return np.frombuffer(b"".join(told), "<u8")  # once a corpus, beside training on it
 
 
 def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say = lambda line: None) -> dict[str, Any]:

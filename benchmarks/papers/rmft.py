@@ -100,6 +100,7 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
         seed=seed,
         device=size.device,
         test=0.2,
+        limit=size.mails if data is not None else None,
     )
     if data is not None:
         return chain(data, folder, settings)
@@ -168,7 +169,7 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
     return {
         "ter_drop_rmft": Criterion(value=rmft["of_means"], paper=0.841, threshold=0.60),
         "ter_drop_header_dedup": Criterion(value=dedup["of_means"], paper=0.727, threshold=0.30),
-        "ter_drop_rmft_minus_dedup": Criterion(value=rmft["of_means"] - dedup["of_means"], paper=0.114, threshold=0.0),
+        "ter_drop_rmft_minus_dedup": Criterion(value=rmft["of_means"] - dedup["of_means"], paper=0.114, threshold=0.01),
         "ppl_order": Criterion(
             value=float(ordered), paper=1, threshold=1, note="base < rmft < dedup on held-out whole mails, means over checkpoints"
         ),

@@ -15,7 +15,7 @@ PACKAGES = ("sanitize", "train", "eval")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees"),
-    ("views", "decoded", "figures", "notebook"),
+    ("views", "decoded", "figures", "notebook", "forecast"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "ledger", "pages"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher", "mentions", "tombstones"),
     ("corpus", "index", "report", "publish", "forms", "places", "forget"),
