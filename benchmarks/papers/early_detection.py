@@ -110,7 +110,9 @@ def untrained(folder: Path, texts: Sequence[str], size: Size, seed: int) -> Path
     """A GPT-NeoX (Pythia's architecture) with random weights and a tokenizer of the public texts, as a local checkpoint."""
     import torch
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     tokenizer = trained_tokenizer(texts, vocab=size.vocab, context=size.context)
     torch.manual_seed(seed)
     config = GPTNeoXConfig(
