@@ -296,7 +296,9 @@ def grid(folder: Path, them: People, base: Path, size: Size, seed: int) -> list[
     plain = identifiers.audit(Model.load(Run.open(folder / "MLM").final.path, size.device), *texts_of(them.members))
     for k, n in ((3, 1), (5, 1), (2, 2), (2, 3)):
         plan = sanitize.load_plan("blacklist", [f"blacklist.k={k}", f"blacklist.n={n}"])
-        told = sanitize.run([folder / "shards"], folder / f"k{k}n{n}", plan=plan, settings=sanitize.Settings(columns=KEPT, seed=seed))
+        told = sanitize.run(
+            [folder / "shards" / "data"], folder / f"k{k}n{n}", plan=plan, settings=sanitize.Settings(columns=KEPT, seed=seed)
+        )
         black = Blacklist.read(blacklist_of(told))
         out = specialised(folder / f"PPMLM-k{k}n{n}", them, base, {"use": "ppmlm", "blacklist": str(blacklist_of(told))}, size, seed)
         audit = identifiers.audit(Model.load(out.final.path, size.device), *texts_of(them.members))
