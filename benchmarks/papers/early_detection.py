@@ -110,7 +110,9 @@ def untrained(folder: Path, texts: Sequence[str], size: Size, seed: int) -> Path
     """A GPT-NeoX (Pythia's architecture) with random weights and a tokenizer of the public texts, as a local checkpoint."""
     import torch
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     tokenizer = trained_tokenizer(texts, vocab=size.vocab, context=size.context)
     torch.manual_seed(seed)
     config = GPTNeoXConfig(
@@ -126,12 +128,12 @@ def untrained(folder: Path, texts: Sequence[str], size: Size, seed: int) -> Path
 
 
 def recipe(
-    data: Path, model: Path, objective: dict[str, Any], size: Size, seed: int, *, epochs: int, every: float, **more: Any
+    shards: Path, start: Path, objective: dict[str, Any], size: Size, seed: int, *, epochs: int, every: float, **more: Any
 ) -> dict[str, Any]:
     """A recipe for `train.fit`; `more` is of its `[data]` and `[model]`."""
     return {
-        "data": {"path": str(data), "layout": "document", "overlong": "cut", **more.get("data", {})},
-        "model": {"path": str(model), "context": size.context, **more.get("model", {})},
+        "data": {"path": str(shards), "layout": "document", "overlong": "cut", **more.get("data", {})},
+        "model": {"path": str(start), "context": size.context, **more.get("model", {})},
         "objective": objective,
         "run": {
             "seed": seed, "epochs": epochs, "batch": size.batch, "lr": size.lr, "checkpoint_every": every, "device": size.device,

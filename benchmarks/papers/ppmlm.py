@@ -43,7 +43,7 @@ class Size:
     general: int  # people that the base model has read about
     epochs: int
     seeds: int
-    vocab: int = 1600
+    vocab: int = 2000
     layers: int = 2
     width: int = 64
     heads: int = 4
@@ -56,8 +56,8 @@ class Size:
 
 
 SIZES = {
-    "ci": Size(people=40, each=3, general=60, epochs=48, seeds=1, general_epochs=8),
-    "cpu": Size(people=40, each=3, general=60, epochs=48, seeds=3, grid=True),
+    "ci": Size(people=40, each=3, general=60, epochs=36, seeds=1),
+    "cpu": Size(people=40, each=3, general=60, epochs=36, seeds=3, grid=True),
     "gpu": Size(
         people=800, each=5, general=4_000, epochs=32, seeds=3, vocab=8192, layers=6, width=384, heads=6, context=256,
         general_epochs=3, lr=5e-4, batch=32, device="cuda", grid=True,
@@ -209,7 +209,7 @@ def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> 
     guessed = identifiers.said(start.members, ids)
     rows = [row_of("base", start, them, ids, guessed)]
     scores = {"base": attack(start, them)}
-    tables: dict[str, list[dict[str, Any]]] = {"regurgitation": [], "graph": [graph_row(them, seed)], "grid": []}
+    tables: dict[str, list[dict[str, Any]]] = {"regurgitation": [], "graph": graph_rows(them, seed), "grid": []}
     for name, objective in schemes(them.listed).items():
         out = specialised(folder / name, them, base, objective, size, seed)
         checkpoints = out.trained
@@ -231,12 +231,12 @@ def them_words(them: People) -> pl.DataFrame:
 
 def general_model(folder: Path, size: Size, seed: int, them: People, asked: argparse.Namespace) -> Path:
     """The run of the base model. Generated: notes about further people; your own corpus: the texts of the others."""
-    general = folder / "general"
-    general.mkdir()
+    general = folder / "raw" / "general.parquet"
     known = notes(size.general, each=size.each, seed=seed, first=2 * size.people) if asked.data is None else them.others
-    pq.write_table(known, general / "texts.parquet")
-    # everybody's words are in the tokenizer, as a large model's tokenizer knows most names in one or two pieces
-    tokenizer = {"vocab": size.vocab, "corpus": str(folder / "everybody")}
+    pq.write_table(known, general)
+    # everybody's words are in the tokenizer, as a large model's tokenizer knows most names in one or two pieces; and with names of other
+    # lengths in general notes than in the members', absolute places would carry nothing over from the base model
+    tokenizer = {"vocab": size.vocab, "corpus": str(general.parent if asked.data is None else folder / "everybody")}
     made = {"arch": "bert", "layers": size.layers, "width": size.width, "heads": size.heads, "dropout": 0.0}
     told = recipe(general, made, {"use": "masked"}, size, seed, epochs=size.general_epochs, every=0, tokenizer=tokenizer)
     train.fit(told, folder / "base")
@@ -265,15 +265,21 @@ def row_of(scheme: str, told: Told, them: People, ids: frozenset[str], guessed: 
     return row
 
 
-def graph_row(them: People, seed: int, black: Blacklist | None = None) -> dict[str, Any]:
-    """How much of the members' words is listed: of distinct words, and of all that stand in the texts (figure 3)."""
-    words = them_words(them)
-    black = black or them.black
+def graph_rows(them: People, seed: int) -> list[dict[str, Any]]:
+    """The members' texts in their own graph, and everybody's in the graph of all."""
+    everybody = pa.concat_tables([them.members, them.others])
+    return [graph_row(them.members, them.black, whose="members", seed=seed), graph_row(everybody, them.union, whose="everybody", seed=seed)]
+
+
+def graph_row(table: pa.Table, black: Blacklist, *, whose: str, seed: int) -> dict[str, Any]:
+    """How much of the words of these texts is listed: of distinct words, and of all that stand there (figure 3)."""
+    words = identifiers.words_of(table["text"].to_pylist())
     single = words.filter(pl.col("word").is_in([one for one in black.indirect if " " not in one]))
     return {
         "seed": seed,
-        "documents": them.members.num_rows,
-        "people": len(set(them.members["user_id"].to_pylist())),
+        "whose": whose,
+        "documents": table.num_rows,
+        "people": len(set(table["user_id"].to_pylist())),
         "words": words["word"].n_unique(),
         "occurrences": words.height,
         "words_listed": single["word"].n_unique() / max(words["word"].n_unique(), 1),
@@ -290,12 +296,14 @@ def grid(folder: Path, them: People, base: Path, size: Size, seed: int) -> list[
     plain = identifiers.audit(Model.load(Run.open(folder / "MLM").final.path, size.device), *texts_of(them.members))
     for k, n in ((3, 1), (5, 1), (2, 2), (2, 3)):
         plan = sanitize.load_plan("blacklist", [f"blacklist.k={k}", f"blacklist.n={n}"])
-        told = sanitize.run([folder / "shards"], folder / f"k{k}n{n}", plan=plan, settings=sanitize.Settings(columns=KEPT, seed=seed))
+        told = sanitize.run(
+            [folder / "shards" / "data"], folder / f"k{k}n{n}", plan=plan, settings=sanitize.Settings(columns=KEPT, seed=seed)
+        )
         black = Blacklist.read(blacklist_of(told))
         out = specialised(folder / f"PPMLM-k{k}n{n}", them, base, {"use": "ppmlm", "blacklist": str(blacklist_of(told))}, size, seed)
         audit = identifiers.audit(Model.load(out.final.path, size.device), *texts_of(them.members))
         ids = frozenset(identifiers.said(them_words(them), black.all, column="word"))
-        row = {"k": k, "n": n, **graph_row(them, seed, black), "identifiers": len(ids)}
+        row = {"k": k, "n": n, **graph_row(them.members, black, whose="members", seed=seed), "identifiers": len(ids)}
         row["privacy_ppmlm"] = identifiers.privacy(identifiers.said(audit, ids), ids).gross
         row["privacy_mlm"] = identifiers.privacy(identifiers.said(plain, ids), ids).gross
         rows.append({**row, "own_eligible": identifiers.word_accuracy(audit, ids)["eligible"]})
@@ -382,7 +390,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         told, tables = criteria(seeds)
     scaled = (
         f"BERT of {size.layers} layers and width {size.width} from scratch, {size.people} people with {size.each} notes, "
-        f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million parameters on 928 reports, 32 epochs."
+        f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million "
+        "parameters on 928 reports for up to 32 epochs."
     )
     return finish("ppmlm", asked, told, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
 

@@ -90,6 +90,7 @@ class Identifiers(Metric):
         """Read the blacklist; UsageError where there is none, or for a set that the suite does not have."""
         named_set(ground, self.texts, self.use)
         self._ground, self._black = ground, Blacklist.read(self.blacklist)
+        self._base.clear()
 
     def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
         """Privacy gross and net, leaks by reason and by frequency, and how many words are guessed right."""
