@@ -1,9 +1,9 @@
 """Random numbers that nobody can foretell: SHAKE-256 over a secret key and a place, for what a privacy guarantee rests on.
 
 Sampling, noise and dropout of a private run hang on (key, purpose, step) and on no generator with a state. So a run that was killed makes
-the same step again with the same noise, and never two steps with one. Whoever has the key can take the noise away: while a run lasts it lies
-in RUN/noise.key, readable by its owner only, and it is deleted when train.json is written. torch's own generators take 32 bits of a seed on
-a CPU, which is no secret; they get their seeds from here only where a draw need not be secret by itself (dropout).
+the same step again with the same noise, and never two steps with one. Whoever has the key can take the noise away: while a run lasts it
+lies in RUN/noise.key, readable by its owner only, and it is deleted when train.json is written. torch's own generators take 32 bits of a
+seed on a CPU, which is no secret; they get their seeds from here only where a draw need not be secret by itself (dropout).
 Costs about 5 seconds for 100 million normal numbers.
 """
 

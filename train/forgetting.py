@@ -131,8 +131,8 @@ class Refusing(Forgetting):
     def open(self, stage: Stage) -> None:
         """Make tokens of the refusals."""
         super().open(stage)
-        lines: Sequence[str] = _lines(self.refusals) if self.refusals else REFUSALS
-        texts = [line for line in lines if line]
+        said: Sequence[str] = lines(self.refusals) if self.refusals else REFUSALS
+        texts = [line for line in said if line]
         if not texts:
             raise UsageError(f"{self.refusals}: holds no line; expected refusals, one a line")
         end = stage.tokenizer.eos_token_id
@@ -192,8 +192,7 @@ def oracle(model: Any) -> Any:
 
 def named(doc_ids: pa.Array, path: str | Path) -> npt.NDArray[np.bool_]:
     """Which of these documents a list names; UsageError where it names none, or one that is not among them (by line, not by id)."""
-    lines = _lines(path)
-    ids = [(number, line) for number, line in enumerate(lines, 1) if line]
+    ids = [(number, line) for number, line in enumerate(lines(path), 1) if line]
     if not ids:
         raise UsageError(f"{path}: names no document; expected their ids, one a line")
     there = pc.is_in(pa.array([line for _, line in ids], pa.large_string()), value_set=doc_ids.cast(pa.large_string()))
@@ -207,7 +206,8 @@ def named(doc_ids: pa.Array, path: str | Path) -> npt.NDArray[np.bool_]:
     return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
-def _lines(path: str | Path) -> list[str]:
+def lines(path: str | Path) -> list[str]:
+    """The lines of a text file, empty ones too; InputRefused where it cannot be read."""
     try:
         return [line.strip("\r\n") for line in Path(path).read_text("utf-8").split("\n")]
     except (OSError, UnicodeDecodeError) as error:

@@ -120,6 +120,15 @@ class Privacy(_Section):
         return self
 
 
+class Base(_Section):
+    """`[base]`: how stage A of DP2Unlearning differs from the recipe itself (`unlearn.py`)."""
+
+    epochs: int | None = Field(default=None, ge=1)
+    batch: int | None = Field(default=None, ge=1)
+    lr: float | None = Field(default=None, gt=0)
+    privacy: Privacy | None = None  # DP-SGD, where there are no rewritten texts
+
+
 class Recipe(_Section):
     """A checked recipe. `objective` is a plain table (`use` and its settings, defaults filled in); `made()` gives the objective itself."""
 
@@ -131,6 +140,7 @@ class Recipe(_Section):
     objective: dict[str, Any] = Field(default_factory=lambda: {"use": "causal"})
     run: Run = Run()
     privacy: Privacy | None = None
+    base: Base | None = None
 
     @classmethod
     def of(cls, source: Recipe | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> Recipe:
@@ -164,8 +174,9 @@ class Recipe(_Section):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
-        if self.privacy is None:
-            table.pop("privacy")  # as it was before there was such a section
+        for section in ("privacy", "base"):
+            if table[section] is None:
+                table.pop(section)  # as it was before there was such a section
         table["objective"] = {key: value for key, value in table["objective"].items() if key not in self.made().paths()}
         text = json.dumps([table, self.made().VERSION], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -57,6 +57,8 @@ def fit(
     data; InputRefused, OutputBroken and Locked for the folders themselves; MissingExtra without torch.
     """
     recipe, folder = Recipe.of(recipe), Path(out)
+    if recipe.base is not None:
+        raise UsageError(f"recipe {recipe.name} has stages (a table [base]); use sanitize-train unlearn --method dp2unlearning")
     if not recipe.data.path:
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
     hook = _early_stop(recipe) if hook is None else hook
@@ -305,9 +307,10 @@ def stream(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, ra
     """
     recipe = Recipe.of(recipe)
     learning()
-    objective, data = recipe.made(), read_data(recipe, recipe.data.path)
+    objective = recipe.made()
     if recipe.privacy is not None or objective.FORGETS:
         raise UsageError("the stream of a recipe with privacy, or one that forgets, belongs to its own loop; use sanitize-train")
+    data = read_data(recipe, recipe.data.path)
     labels = _labels(data) if objective.HEAD == "classify" else ()
     rows = rows_of(data, recipe, objective, tokenizer_of(recipe, data), recipe.model.context or DEFAULT_CONTEXT, labels)
     return Stream(rows, planned(recipe, rows), rank=rank, ranks=ranks)
