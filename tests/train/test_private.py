@@ -191,7 +191,9 @@ def test_noise_is_added_once_with_its_deviation(opened: Opened, pieces: int) -> 
     quiet, loud = opened(sigma=0.0, clip=0.5), opened(sigma=1.3, clip=0.5)
     loud.pieces = pieces
     empty = next(at for at in range(10_000) if not len(Poisson(**{**vars(loud.plan), "batch": 1}).step(at)))
-    for at in (0, empty):
+    full = max(range(20), key=lambda at: len(loud.plan.step(at)))
+    assert len(loud.plan.step(full)) > 8, "more than one piece"
+    for at in (full, empty):
         if at == empty:
             loud.plan, quiet.plan = (Poisson(**{**vars(one.plan), "batch": 1}) for one in (loud, quiet))
         quiet.gradient(at)
@@ -234,6 +236,7 @@ def test_draws() -> None:
     assert drawn.shape == (400_001,) and drawn.dtype == np.float32
     assert abs(drawn.mean()) < 0.01 and drawn.std() == pytest.approx(1, rel=0.01)
     assert (np.abs(drawn) > 3).mean() == pytest.approx(0.0027, rel=0.15) and abs((drawn**3).mean()) < 0.03
+    assert len(np.unique(drawn)) > 390_000 and abs(np.corrcoef(drawn[:200_000], drawn[-200_000:])[0, 1]) < 0.01
     assert np.array_equal(drawn, one.normal(400_001, "noise", 0, "w"))
     for others in (one.normal(9, "noise", 1, "w"), one.normal(9, "noise", 0, "v"), other.normal(9, "noise", 0, "w")):
         assert not np.isin(others, drawn[:9]).any()

@@ -60,7 +60,7 @@ KEPT = {f"m{at}" for at in range(30)} - FORGOTTEN
 def test_what_is_to_be_forgotten_gets_worse(data: Path, learned: Path, tmp_path: Path, method: str) -> None:
     out = tmp_path / method
     result = forget(
-        method, model=learned, forget=ids(tmp_path / "ids.txt", *FORGOTTEN), data=data, out=out, changes=["run.lr=1e-3", "run.epochs=4"]
+        method, model=learned, forget=ids(tmp_path / "ids.txt", *FORGOTTEN), data=data, out=out, changes=["run.lr=3e-3", "run.epochs=4"]
     )
     after = out / "checkpoints" / result["final"]
     assert result["steps"] == 4, "an epoch is a pass over what is to be forgotten"
@@ -70,7 +70,7 @@ def test_what_is_to_be_forgotten_gets_worse(data: Path, learned: Path, tmp_path:
     assert seen >= FORGOTTEN and (seen == FORGOTTEN) == (method == "ga"), "documents beside them were shown, too"
     assert json.loads((out / "recipe.json").read_text())["base_model"] == str(learned)
     assert forget(
-        method, model=learned, forget=tmp_path / "ids.txt", data=data, out=out, changes=["run.lr=1e-3", "run.epochs=4"]
+        method, model=learned, forget=tmp_path / "ids.txt", data=data, out=out, changes=["run.lr=3e-3", "run.epochs=4"]
     ) == result  # fmt: skip
 
 

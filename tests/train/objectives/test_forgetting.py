@@ -175,6 +175,7 @@ def test_a_refusal_stands_where_the_answer_was(prepared: Prepared) -> None:
         assert ids[prompt:] in [one[: 64 - prompt] for one in ends]
         labels = shown["refused_labels"][row]
         assert labels[labels != -100].tolist() == ids[prompt:], "all of the refusal is asked for, and nothing else"
+        assert labels[prompt - 1 : len(ids) - 1].tolist() == ids[prompt:], "one to the left, as for causal"
     assert len(set(REFUSALS)) == len(REFUSALS) >= 20
 
 
@@ -219,7 +220,7 @@ def test_lists_of_ids(tmp_path: Path, text: str | None, error: type[Exception], 
         (tmp_path / "ids.txt").write_text(text)
     with pytest.raises(error, match=word) as caught:
         named(pa.array(["m1", "m2", "m3"], pa.large_string()), tmp_path / "ids.txt")
-    assert "nobody" not in str(caught.value)
+    assert "nobody@" not in str(caught.value)
 
 
 def test_a_list_of_windows_and_twice_the_same(tmp_path: Path) -> None:
