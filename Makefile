@@ -19,14 +19,14 @@ check: .venv/.dev  ## ruff, and mypy in strict mode on the packages
 test: .venv/.dev  ## all tests, two at a time (soak tests excepted)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 -q
 
-papers: .venv/.dev  ## rerun the papers' main comparisons, one script each
-	@if ls benchmarks/papers/*.py >/dev/null 2>&1; then set -e; for script in benchmarks/papers/*.py; do echo "$$script"; $(BIN)/python "$$script"; done; \
-	else echo "No paper scripts yet: they come with train/ and eval/, in benchmarks/papers/."; fi
+papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
+	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python
 
-bench: .venv/.dev  ## measure the main job, what reduces a corpus, and training; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
+bench: .venv/.dev  ## measure the main job, what reduces a corpus, training and evaluation; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_reduce $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_train $(ARGS)
+	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_eval $(ARGS)
 
 soak: .venv/.dev  ## the tests that take an hour: kills at random (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]

@@ -1,1 +1,4 @@
-"""Benchmarks of this house. The file is here because other distributions (opacus) install a package of this name, which would win."""
+"""What is measured: speed (`make bench`) and what the papers compare (`make papers`).
+
+A package, since opacus installs one of this name, which would be taken for it.
+"""

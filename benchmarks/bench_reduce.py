@@ -7,7 +7,9 @@ Header deduplication is measured in its own edit work: finding the header lines 
 splicing the texts, over texts and occurrences that lie in memory; the plain copy reads and writes the same shards (zstd level 1). The
 whole pass, with its reading and its tables, is given beside it. MinHash with LSH is measured from texts to candidate pairs, against
 datasketch document by document (`MinHash.update_batch`, then `MinHashLSH.query` and `insert`) on the first documents of the same corpus,
-which have the same words and the same bands.
+which have the same words and the same bands. The blacklist (k = 2) is measured as the stage of a run, from shards to its table, with all
+that it reads, writes and checks; Polars takes the same shards apart into words, joins them to n-grams, and counts distinct users by
+ `explode`, `unique` and `group_by`. Its lists are longer: n-grams that hold a listed shorter one are on them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from typing import Any
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, apart, machine
 
-AIMS = {"header_dedup_of_plain_copy": 2.0, "header_dedup_by_line_of_plain_copy": 2.0, "minhash_of_datasketch": 10.0}
+AIMS = {
+    "header_dedup_of_plain_copy": 2.0,
+    "header_dedup_by_line_of_plain_copy": 2.0,
+    "minhash_of_datasketch": 10.0,
+    "words_of_polars": 4.0,
+    "ngrams_of_polars": 3.0,
+}
+WORD = r"[\p{L}\p{M}\p{N}]+"
 
 
 def cpu_s(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -176,6 +185,52 @@ def with_datasketch(batches: list[Any], bands: int, rows: int) -> int:
     return pairs
 
 
+def listed(source: Path, n: int, repeat: int, folder: Path) -> dict[str, Any]:
+    """The stage `blacklist` of runs with n-grams of up to n words: median CPU-seconds, the peak memory of the process, and its counts."""
+    from sanitize.indexing import Settings
+    from sanitize.plan import load_plan
+    from sanitize.run import run
+
+    plan = load_plan("blacklist", [f"blacklist.n={n}", "blacklist.direct=false"])
+    spent, summary = [], {}
+    for _ in range(repeat):
+        for left in ("out", "work/runs"):  # the index stays
+            shutil.rmtree(folder / left, ignore_errors=True)
+        summary = run([source], folder / "out", plan, folder / "work", Settings(seed=1, workers=1, verify="off"))
+        spent.append(summary["stages"]["blacklist"]["cpu_s"])
+    shutil.rmtree(folder)
+    return {
+        "cpu_s": statistics.median(spent),
+        "peak_rss_mb": summary["stages"]["blacklist"]["peak_rss_mb"],
+        **{name: summary["blacklist"][name] for name in ("documents", "words", "listed")},
+    }
+
+
+def with_polars(source: Path, n: int, repeat: int) -> dict[str, Any]:
+    """The same lists by Polars, and words or n-grams of fewer than two users by size."""
+    import polars as pl
+
+    from sanitize.engines.local import steady
+
+    steady()
+
+    def counted() -> list[int]:
+        frame = pl.concat([pl.read_parquet(path, columns=["user_id", "text"]) for path in sorted(source.glob("*.parquet"))])
+        words = frame.select("user_id", word=pl.col("text").str.to_lowercase().str.extract_all(WORD)).with_row_index("doc").explode("word")
+        found = []
+        for size in range(1, n + 1):
+            # a word of the next document is none of this n-gram
+            row = [pl.when(pl.col("doc").shift(-at) == pl.col("doc")).then(pl.col("word").shift(-at)) for at in range(size)]
+            grams = words.select("user_id", ngram=pl.concat_str(row, separator=" ")).drop_nulls("ngram") if size > 1 else words
+            pairs = grams.rename({"word": "ngram"} if size == 1 else {}).select("user_id", "ngram").unique()
+            found.append(pairs.group_by("ngram").len().filter(pl.col("len") < 2).height)
+        return found
+
+    rounds = [cpu_s(counted) for _ in range(repeat)]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"cpu_s": statistics.median(spent for spent, _ in rounds), "peak_rss_mb": round(peak, 1), "listed": rounds[0][1]}
+
+
 def measured(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, Any]:
     """All measurements of one corpus, in one process; medians of rounds that take turns."""
     from sanitize.engines.local import steady
@@ -240,7 +295,12 @@ def main() -> None:
         result["corpora"] = {}
         for name in corpora.BYTES_PER_MAIL:
             about = apart(corpora.build, name, options.mb, options.dir)
-            result["corpora"][name] = apart(measured, Path(about["path"]), options.repeat, options.few, scratch / name)
+            one = apart(measured, Path(about["path"]), options.repeat, options.few, scratch / name)
+            for what, n in (("words", 1), ("ngrams", 3)):
+                ours = apart(listed, Path(about["path"]), n, options.repeat, scratch / f"{name}-{n}")
+                theirs = apart(with_polars, Path(about["path"]), n, options.repeat)
+                one |= {what: {"blacklist": ours, "polars": theirs}, f"{what}_of_polars": theirs["cpu_s"] / ours["cpu_s"]}
+            result["corpora"][name] = one
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     options.results.mkdir(parents=True, exist_ok=True)

@@ -79,11 +79,11 @@ class Training:
         return cpu_s(self.loop.go) / self.plan.steps
 
     def stream_cpu_s(self) -> float:
-        """CPU-seconds for all batches of an epoch, a token."""
+        """CPU-seconds of an epoch's batches, with what the model is shown of them, a token."""
         from train.batches import Plan, Stream
 
         plan = Plan(rows=len(self.rows), batch=self.recipe.run.batch, seed=0, epochs=1)
-        spent = cpu_s(lambda: [None for _ in Stream(self.rows, plan)])
+        spent = cpu_s(lambda: [self.objective.shown(batch, training=True) and None for batch in Stream(self.rows, plan)])
         return spent / int(self.rows.lengths.sum())
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sanitize.corpus import documents_of, policies_for
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
+from sanitize.forecast import KIND, forecast, read_curves
 from sanitize.indexing import Indexing, Settings
 from sanitize.notebook import Told
 from sanitize.plan import Plan
@@ -31,9 +32,13 @@ _SAMPLE = 1_000
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
-def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None) -> dict[str, Any]:
-    """A description of the run: `sampled` documents were really sanitized in a temporary folder, and everything is scaled from them."""
+def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None, curves: Path | None = None) -> dict[str, Any]:
+    """A description of the run: `sampled` documents were really sanitized in a temporary folder, and everything is scaled from them.
+
+    With `curves` (a file of `sanitize-eval frontier`) there is `forecast`: how many of the sample's addresses models may say, by plan.
+    """
     settings = settings or Settings()
+    measured = read_curves(curves) if curves is not None else None
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         engine = Local(workers=1, spill=Path(folder) / "spill")
         found = surveyed(engine, [Path(path) for path in inputs], settings.columns.roles, settings.reading_bytes)
@@ -48,6 +53,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
             pairs = samples(
                 index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
             )
+            histogram = _histogram(index.value_counts) if measured is not None else []
             work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
             out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out").rglob("*.parquet"))
         cpu = time.process_time() - began
@@ -58,6 +64,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
     kinds = _series([pair.kind for pair in pairs])
     shown, after = (masked(_series(texts), kinds) for texts in ([pair.before for pair in pairs], [pair.after for pair in pairs]))
     told = {
+        **({"forecast": forecast(measured, histogram)} if measured is not None else {}),
         "plan": plan.resolved(),
         "files": len(found.files),
         "bytes": total_bytes,
@@ -67,7 +74,8 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         "sampled": summary["documents_in"],
         "sample": {
             name: summary[name]
-            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped")
+            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped", "blacklist")
+            if name in summary
         },
         "pairs": [
             {"kind": pair.kind, "before": before, "after": pair.after if _LABEL.fullmatch(pair.after) else now}
@@ -80,6 +88,12 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         },
     }
     return Told("explain", told)
+
+
+def _histogram(counts: Path) -> list[tuple[int, int]]:
+    """How many addresses occur once, twice, and so on."""
+    frame = pl.read_parquet(counts).filter(pl.col("kind").cast(pl.String) == KIND)
+    return [(int(times), int(values)) for times, values in frame.group_by("occurrences").len().sort("occurrences").iter_rows()]
 
 
 def _series(texts: list[str]) -> pl.Series:

@@ -119,7 +119,7 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
         "versions": sorted(dict(summary.get("versions", {})).items()),
         "settings": sorted((name, _said(value)) for name, value in dict(summary.get("settings", {})).items()),
-        "blacklist": dict(summary["blacklist"]) if summary.get("blacklist") else None,
+        "blacklist": {"masked": 0} | dict(summary["blacklist"]) if summary.get("blacklist") else None,
         "inputs": inputs[:_LISTED],
         "more_inputs": max(0, len(inputs) - _LISTED),
         "outputs": outputs if isinstance(outputs, int) else len(outputs),
@@ -167,6 +167,7 @@ def _action(editor: Mapping[str, Any] | None) -> str:
         "rmft": "every occurrence a fresh stand-in of the same shape",
         "redact": "every occurrence a label",
         "header_dedup": "repeats leave the mail headers, all else stays",
+        "mask_words": "every word of every occurrence a mask, and wherever else all of them are said",
     }
     return known.get(use, f"edited by {use}")
 

@@ -155,7 +155,13 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "--keep of the text": (nothing, f"{RUN} --keep text", 2, ["--keep text", "main text"]),
     "--sanitize of numbers": (nothing, f"{RUN} --sanitize n", 2, ["--sanitize n", "holds no text"]),
     "two policies": (nothing, f"{RUN} --keep subject --drop subject", 2, ["subject", "--keep", "--drop"]),
-    "an unknown plan": (nothing, f"{RUN} --plan rmtf", 2, ["rmtf", "baseline, erase, header_dedup, redact, rmft", "Did you mean rmft?"]),
+    "an unknown plan": (
+        nothing,
+        f"{RUN} --plan rmtf",
+        2,
+        ["rmtf", "baseline, blacklist, erase, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+    ),
+    "a blacklist without users": (nothing, "run in.parquet -o out --plan blacklist", 2, ["[blacklist]", "--user-column"]),
     "a plan with an unknown key": (
         lambda f: own_plan(f, "leve = []\n" + FIND + EDIT),
         f"{RUN} --plan mine.toml",
@@ -483,6 +489,20 @@ def test_without_verify_it_is_not_publishable(here: Path, sanitize: Command) -> 
     # the same with verify is another thing
     assert sanitize("run", "in.parquet", "-o", "out").code == 2
     assert sanitize("run", "in.parquet", "-o", "out", "--replace", "--json").json["publishable"] is True
+
+
+def test_a_blacklist_of_nobody(here: Path, sanitize: Command) -> None:
+    """Lines may name users later than where their columns are guessed from; that none does is known once all are read."""
+    (here / "in.jsonl").write_text('{"text": "one", "user_id": null}\n{"text": "two"}\n')
+    said = sanitize("run", "in.jsonl", "-o", "out", "--plan", "blacklist")
+    assert said.code == 2 and "--user-column" in said.err.splitlines()[-1] and not (here / "out").exists()
+    # words of values need no user
+    assert sanitize("run", "in.jsonl", "-o", "out", "--plan", "mask_words", "--json").json["blacklist"]["without_user"] == 2
+    assert "listed" not in sanitize("explain", "in.jsonl", "--plan", "baseline", "--json").json["sample"]
+    assert "values in 2 documents" in sanitize("explain", "in.jsonl", "--plan", "mask_words").out
+    (here / "in.jsonl").write_text('{"text": "one", "who": 1}\n{"text": "one", "who": 2}\n{"text": "two", "who": 2}\n')
+    told = sanitize("run", "in.jsonl", "-o", "out2", "--plan", "blacklist", "--user-column", "who", "--verify", "off")
+    assert "blacklist 0 values and 1 n-grams of fewer than 2 users in 3 documents; the list is in the vault" in told.err + told.out
 
 
 def test_the_baseline_is_not_publishable_and_changes_nothing(here: Path, sanitize: Command) -> None:

@@ -132,6 +132,11 @@ def small_tables() -> dict[str, pa.Table]:
             "parts",
             [{"part_no": n, "room": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
         ),
+        # 1 has one user, in two parts; 2 has one in each of two parts; 3 had k of them in one part
+        "seen": table_of("gram user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
+        "degrees": table_of("gram users", (1, 1), (2, 2)),
+        "spelled": table_of("gram word", (1, "quill"), (2, "call"), (2, "call")),
+        "direct": table_of("ngram n", ("ada hill", 2), ("ada", 1), ("ada hill", 2)),
         "digests": table_of("doc_no high low", (0, 1, 1), (1, 1, 1), (2, 1, 2), (3, 1, 1)),
         # 2 has the signature of 0, which meets 1 in band 0; 1 meets 3 in band 1
         "bands": table_of(
@@ -220,6 +225,9 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "identifiers_per_user": [(0, 2, 3, 2, 1), (1, 1, 2, 2, 1)],
     "words_by_users": [(1, 1, 2, 0.3333, 0.2), (2, 2, 8, 1.0, 1.0)],
     "ngrams_by_n": [(1, 3, 10, 1, 0.3333, 0.2), (2, 1, 2, 1, 1.0, 1.0)],
+    "blacklist_degrees": [(1, 1), (2, 2), (3, 2)],
+    "blacklist_direct": [("ada", 1), ("ada hill", 2)],
+    "blacklist_words": [("call", 2, 2), ("quill", 1, 1)],
     "blacklist_coverage": [(1, "direct", 1, 5, 0.3333, 0.5), (1, "indirect", 1, 2, 0.3333, 0.2)],
     "near_duplicate_groups": [("near_dup", "copy", 1, 1, 3, 3)],
     # six ids are six documents that could be read

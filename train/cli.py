@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -130,19 +131,28 @@ def main() -> None:
     from sanitize.errors import SanitizeError, unforeseen
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    before = {one: signal.signal(one, _stopped) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         app()
     except SystemExit:
         raise
-    except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from the last state", err=True)
-        sys.exit(130)
     except SanitizeError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except BaseException as error:
         typer.echo(f"error: {unforeseen(error)}", err=True)
         sys.exit(1)
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _stopped(number: int, _frame: object) -> None:
+    """The first signal ends the command; what the last state does not have is made again."""
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_DFL)
+    typer.echo("stopped; the same command goes on from the last state", err=True)
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -53,12 +53,12 @@ def adamw(model: Any, run: Run) -> Any:
 
 @dataclass
 class Tally:
-    """Sums and weights by name since some step; their means."""
+    """Sums and weights by name since some step; their means. Sums may still lie on the device: nobody waits for it before they are read."""
 
-    sums: dict[str, float] = field(default_factory=dict)
+    sums: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
 
-    def add(self, sums: Mapping[str, float], weights: Mapping[str, float]) -> None:
+    def add(self, sums: Mapping[str, Any], weights: Mapping[str, float]) -> None:
         """One more step."""
         for name, value in sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
@@ -66,7 +66,11 @@ class Tally:
 
     def means(self) -> dict[str, float]:
         """The mean of each part; 0 where nothing was counted, never NaN."""
-        return {name: value / self.weights[name] if self.weights[name] else 0.0 for name, value in self.sums.items()}
+        return {name: float(value) / self.weights[name] if self.weights[name] else 0.0 for name, value in self.sums.items()}
+
+    def numbers(self) -> dict[str, dict[str, float]]:
+        """The same as plain numbers, to be written; exact, as sums are float64."""
+        return {"sums": {name: float(value) for name, value in self.sums.items()}, "weights": dict(self.weights)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +125,7 @@ class Loop:
                     self.model.train()
                 if due or (self.run.state_every and done % self.run.state_every == 0):
                     seconds = before + time.perf_counter() - earlier
-                    info |= {"step": done, "seconds": seconds, "logged": vars(logged).copy(), "since": vars(since).copy()}
+                    info |= {"step": done, "seconds": seconds, "logged": logged.numbers(), "since": since.numbers()}
                     self.state(dict(info))
                 if info["stopped"]:
                     break
@@ -158,7 +162,7 @@ class Loop:
         self.model.train()
         return tally.means().get("loss", 0.0)
 
-    def _step(self, called: Any, step: int) -> tuple[dict[str, float], dict[str, float]]:
+    def _step(self, called: Any, step: int) -> tuple[dict[str, Any], dict[str, float]]:
         """The gradient of one optimizer step; its sums and weights over all processes."""
         import torch
 
@@ -183,7 +187,7 @@ class Loop:
                 spent[name] = value.detach().double() + spent.get(name, 0.0)
         if self.run.clip:
             torch.nn.utils.clip_grad_norm_([one for _, one in learned(self.model)], self.run.clip)
-        return self.crew.summed({name: float(value) for name, value in spent.items()}), weights
+        return spent if self.crew.ranks == 1 else self.crew.summed({name: float(value) for name, value in spent.items()}), weights
 
     def _update(self, step: int) -> None:
         """Let the optimizer make its step of the gradients that lie there."""

@@ -5,9 +5,11 @@ RUN/recipe.json  seen.parquet  log.jsonl  checkpoints/step-000000/ ...  state/  
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import importlib
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.errors import InputRefused, Locked, UsageError
+from sanitize.errors import InputRefused, Locked, ResourceError, UsageError
 from sanitize.shards import read_json, sha256, write_json
 
 from . import checkpoint, private
@@ -39,6 +41,7 @@ from .objectives.objective import Stage
 from .recipe import Recipe
 from .tokens import tokenise
 
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 Hook = Callable[[Moment], bool]
 KEY = "noise.key"  # of a private run, while it lasts
 
@@ -54,7 +57,7 @@ def fit(
 
     `hook` is asked at every checkpoint but the one before the first step, with the live model; true stops the run there. `progress` hears
     lines for people. Raises UsageError for a recipe that is wrong or does not fit its data, and for a folder of another recipe or other
-    data; InputRefused, OutputBroken and Locked for the folders themselves; MissingExtra without torch.
+    data; InputRefused, OutputBroken and Locked for the folders themselves; ResourceError for disk and memory; MissingExtra without torch.
     """
     recipe, folder = Recipe.of(recipe), Path(out)
     if recipe.base is not None:
@@ -63,7 +66,7 @@ def fit(
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
     hook = _early_stop(recipe) if hook is None else hook
     learning()
-    with _locked(folder):
+    with _locked(folder), _resources(folder):
         return _Run(recipe, folder, crew(recipe.run.device), hook or (lambda moment: False), progress or (lambda line: None)).go()
 
 
@@ -427,10 +430,25 @@ def _early_stop(recipe: Recipe) -> Hook | None:
 
 
 @contextmanager
+def _resources(folder: Path) -> Iterator[None]:
+    """A full disk, or a device without memory, as one error; the same call goes on from the last state."""
+    import torch
+
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        raise ResourceError(
+            f"{folder}: could not be written ({errno.errorcode[error.errno]}); make room, then run the same again"
+        ) from None
+    except torch.OutOfMemoryError:
+        raise ResourceError("the device has too little memory for a piece of a step; raise run.accumulate, or lower run.batch") from None
+
+
+@contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the run folder for this process (the first of a crew); Locked where another one has it."""
-    import os
-
     if int(os.environ.get("RANK", "0")):
         yield
         return

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from sanitize.options import (
     AsJson,
@@ -19,7 +22,7 @@ from sanitize.options import (
     UserColumn,
     columns_of,
 )
-from sanitize.shown import by_kind, show
+from sanitize.shown import by_kind, listed, show
 
 
 def command(
@@ -33,6 +36,10 @@ def command(
     keep: Keep = None,
     pseudonymize: Pseudonymize = None,
     drop: Drop = None,
+    forecast: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="curves.json of `sanitize-eval frontier`: what models may leak, by plan", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What a run would do: the columns, counts and masked pairs of a sample, an estimate. Writes nothing."""
@@ -40,7 +47,7 @@ def command(
     from sanitize.indexing import Settings
     from sanitize.plan import load_plan
 
-    show(go(inputs, load_plan(plan, set_ or ()), Settings(columns=columns_of(locals()))), as_json, explained)
+    show(go(inputs, load_plan(plan, set_ or ()), Settings(columns=columns_of(locals())), forecast), as_json, explained)
 
 
 def explained(told: Mapping[str, Any]) -> str:
@@ -58,6 +65,19 @@ def explained(told: Mapping[str, Any]) -> str:
     ]
     lines += ["", f"In the first {told['sampled']:,} documents:", "", by_kind(told["sample"]["by_kind"]), ""]
     lines += [f"  {one['documents']:,} dropped by {one['part']}: {one['reason']}" for one in told["sample"]["dropped"]]
+    if "blacklist" in told["sample"]:
+        lines += [f"  blacklist      {listed(told['sample']['blacklist'])}"]
     lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in told["pairs"]]
+    if "forecast" in told:
+        lines.append(
+            f"\nforecast  addresses that models like the measured ones may say ({told['forecast']['prompts']} prompts), of those sampled:"
+        )
+        for one in told["forecast"]["plans"]:
+            lines.append(f"  {one['plan']:<14} {one['expected']:,.1f} of {one['addresses']:,} ({one['low']:,.1f} to {one['high']:,.1f})")
+            for band in one["bands"]:
+                most = f"{band['from']} or more" if band["to"] is None else f"{band['from']} to {band['to']}"
+                lines.append(
+                    f"    {most:>12} times: {band['expected']:,.1f} of {band['addresses']:,} ({band['low']:,.1f} to {band['high']:,.1f})"
+                )
     lines.append("\nValues are masked by shape. Nothing was written.")
     return "\n".join(lines)

@@ -68,7 +68,7 @@ def trap(tmp_path: Path) -> Path:
 
 def test_everything_is_inside(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, inside in (("sql", "sanitize/sql"), ("sanitize", "sanitize")):
+    for folder, inside in (("sql", "sanitize/sql"), ("sanitize", "sanitize"), ("train", "train")):
         there = {
             f"{inside}/{path.relative_to(ROOT / folder).as_posix()}"
             for path in (ROOT / folder).rglob("*")
@@ -80,6 +80,8 @@ def test_everything_is_inside(wheel: Path) -> None:
         "sanitize/plans/rmft.toml",
         "sanitize/py.typed",
         "train/__init__.py",
+        "train/recipes/rmft.toml",
+        "train/objectives/ppmlm.py",
         "eval/__init__.py",
     } <= names
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/", "sql/"))]
@@ -90,6 +92,7 @@ def test_no_name_is_taken_for_ours(home: Path, trap: Path) -> None:
     assert Path(where.strip()).is_relative_to(home)
     assert "run" in run(home / "bin/sanitize", "--help", cwd=trap)
     assert "run" in run(home / "bin/python", "-m", "sanitize", "--help", cwd=trap)
+    assert "early_detection" in run(home / "bin/sanitize-train", "list", cwd=trap)
 
 
 def test_the_wheel_does_the_main_job(home: Path, trap: Path) -> None:

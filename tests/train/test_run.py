@@ -319,3 +319,69 @@ def test_a_missing_extra_is_named(corpus: Any, recipe: Any, tmp_path: Path, monk
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"corpus-sanitize\[learn\]"):
         train.fit(recipe(corpus()), tmp_path / "run")
+
+
+def test_early_stop_by_its_name(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_stops.py").write_text("def low(moment):\n    return moment.info['step'] >= 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = train.fit(recipe(corpus(), run={"early_stop": "my_stops.low"}), tmp_path / "run")
+    assert result["stopped_early"] and result["steps"] == 5
+    for wrong in ("my_stops.no", "no_such.low", "low"):
+        with pytest.raises(UsageError, match="run.early_stop"):
+            train.fit(recipe(corpus(), run={"early_stop": wrong}), tmp_path / "other")
+
+
+@pytest.mark.parametrize("prompts", ["include", "remove"])
+def test_instruction_tuning_and_domain_adaptation(corpus: Any, recipe: Any, tmp_path: Path, prompts: str) -> None:
+    """The same data with and without its prompts; the prompt is in the rows, and with answers_only in no label."""
+    data = corpus(instruction=["Say who is meant."] * 30)
+    settings = recipe(data, data={"prompt_columns": ["instruction"], "prompts": prompts, "layout": "document"}, model={"context": 256})
+    rows = train.stream(settings).rows
+    with_prompts = prompts == "include"
+    assert train.fit({**settings, "run": {**settings["run"], "epochs": 1}}, tmp_path / "run")["documents"] == 30
+    if with_prompts:
+        settings["data"]["answers_only"] = True
+        answers = train.stream(settings).rows
+        assert len(answers.ids) == len(rows.ids) and rows.keep.all() and not answers.keep[answers.starts[:-1]].any()
+        settings["data"] |= {"prompts": "remove", "answers_only": False}
+        assert len(train.stream(settings).rows.ids) < len(rows.ids)
+
+
+def test_the_stream_is_what_a_run_sees(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    """No model is made for it, and the documents seen by a step are those of seen.parquet."""
+    from train.batches import first_steps
+
+    settings = recipe(corpus(), data={"limit": 20})
+    stream = train.stream(settings)
+    train.fit(settings, tmp_path / "run")
+    seen = pq.read_table(tmp_path / "run" / "seen.parquet")
+    assert first_steps(stream.rows, stream.plan).equals(seen) and seen.num_rows == 20
+    here: set[str] = set()
+    for batch in stream:
+        here.update(one for ids in stream.ids_of(batch.numbers) for one in ids)
+        step = stream.position
+        assert here == {name for name, first in zip(*seen.to_pydict().values(), strict=True) if first <= step}
+
+
+def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    import errno
+
+    from sanitize.errors import ResourceError
+
+    settings = recipe(corpus())
+    settle, calls = checkpoint._settle, {"n": 0}
+
+    def full(aside: Path, path: Path) -> None:
+        calls["n"] += 1
+        if calls["n"] == 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        settle(aside, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "_settle", full)
+        with pytest.raises(ResourceError, match="ENOSPC") as caught:
+            train.fit(settings, tmp_path / "run")
+    assert caught.value.exit_code == 7
+    train.fit(settings, tmp_path / "run")
+    train.fit(settings, tmp_path / "whole")
+    same(tmp_path / "run", tmp_path / "whole")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -101,17 +102,20 @@ def test_without_torch_the_extra_is_named(small: list[object], tmp_path: Path) -
     assert done.returncode == 8 and "corpus-sanitize[learn]" in done.stderr
 
 
-def test_killed_by_a_signal_and_gone_on(small: list[object], tmp_path: Path) -> None:
-    """A real SIGKILL in the middle, from outside."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_by_a_signal_and_gone_on(small: list[object], tmp_path: Path, number: signal.Signals) -> None:
+    """A real signal in the middle, from outside."""
     more = [*small, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
     process = subprocess.Popen([sys.executable, "-m", "train.cli", *map(str, more)], cwd=ROOT, env=HERE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("step"):
             break
-    process.kill()
+    process.send_signal(number)
+    said = process.stderr.read()
     process.wait()
     process.stderr.close()
+    assert process.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in said
     assert not (tmp_path / "run" / "train.json").exists()
     printed, said = sanitize_train(*more, "--json")
     assert "resumed after step" in said

@@ -1,0 +1,161 @@
+"""The command `sanitize-eval`: a suite in, a report out; or the whole chain on a corpus; errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+AsJson = Annotated[bool, typer.Option("--json", help="the whole report as one line on stdout; all else on stderr")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
+]
+
+
+class _Suites(TyperGroup):
+    """The first word is a verb, or else the suite of `run`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="sanitize-eval",
+    cls=_Suites,
+    help="Attack and measure trained models: sanitize-eval SUITE --out DIR.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command("run")
+def run(
+    suites: Annotated[list[Path], typer.Argument(metavar="SUITE...", help="TOML files; several stand side by side in one report")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="where report.json, report.html and the model cards go")],
+    as_json: AsJson = False,
+) -> None:
+    """Measure what suites name (the word `run` may be left out)."""
+    from .suite import evaluate
+
+    reports = [evaluate(suite, say=_say) for suite in suites]
+    _kept(reports, out)
+    _show(reports, out, as_json)
+
+
+@app.command("frontier")
+def frontier(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="anything that `sanitize run` reads")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="a private folder for shards, runs and the report")],
+    plans: Annotated[
+        str, typer.Option(help="plans, joined by commas; the first is what the others are compared with")
+    ] = "baseline,rmft,header_dedup",
+    recipe: Annotated[str, typer.Option(help="a recipe of sanitize-train")] = "rmft",
+    changes: Changes = None,
+    limit: Annotated[int | None, typer.Option(min=2, help="at most so many documents of the corpus", show_default=False)] = None,
+    web: Annotated[int, typer.Option(min=1, help="generic prompts")] = 1_000,
+    cues: Annotated[int, typer.Option(min=0, help="prompts that give a first name")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Sanitize a corpus by several plans, train a small model on each, attack them, and draw the curve."""
+    from .frontier import Chain, chain, curves
+
+    names = [name.strip() for name in plans.split(",") if name.strip()]
+    settings = Chain(
+        plans={Path(name).stem: (name, ()) for name in names},
+        recipe=recipe,
+        changes=tuple(changes or ()),
+        metrics=({"use": "extraction", "web": web, "cues": cues}, {"use": "perplexity"}, {"use": "frontier", "texts": "mail"}),
+        baseline=Path(names[0]).stem if names else "",
+        seed=seed,
+        device=device,
+        limit=limit,
+    )
+    report = chain(corpus, out, settings, say=_say)
+    _kept([report], out)
+    (out / "curves.json").write_text(json.dumps(curves([report]), indent=1, sort_keys=True) + "\n", "utf-8")
+    _say(f"curves: {out / 'curves.json'}, for sanitize explain --forecast")
+    _show([report], out, as_json)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """The metrics that a suite can use."""
+    import importlib
+
+    from .metric import names
+
+    found = {name: (importlib.import_module(f".metrics.{name}", __package__).__doc__ or "").partition("\n")[0] for name in names()}
+    if as_json:
+        typer.echo(json.dumps({"metrics": found}, sort_keys=True))
+        return
+    for name, about in found.items():
+        typer.echo(f"{name:<14}{about}")
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _kept(reports: list[dict[str, Any]], out: Path) -> None:
+    """The report as JSON and as a page, and a card for each run."""
+    from .report import card, page
+
+    out.mkdir(parents=True, exist_ok=True)
+    told = reports[0] if len(reports) == 1 else {"suites": reports}
+    (out / "report.json").write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", "utf-8")
+    (out / "report.html").write_text(page(reports), "utf-8")
+    for report in reports:
+        for name in report["runs"]:
+            place = out / "cards" / report["name"] / f"{Path(name).name}.md"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(card(report, name), "utf-8")
+
+
+def _show(reports: list[dict[str, Any]], out: Path, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(reports[0] if len(reports) == 1 else {"suites": reports}, sort_keys=True))
+        return
+    for report in reports:
+        for name, told in report["runs"].items():
+            last = told["rows"][-1]
+            rates = [f"TER {family} {rates['ter']:.2f} %" for family, rates in last.get("extraction", {}).items()]
+            rates += [
+                f"perplexity {which} {one['mean']:.2f}" for which, one in last.get("perplexity", {}).items() if one["mean"] is not None
+            ]
+            typer.echo(f"{report['name']}: {name}, step {last['step']}: {', '.join(rates) or 'measured'}")
+    typer.echo(f"report: {out / 'report.html'}")
+
+
+def main() -> None:
+    """The console script: every error is one clear line and its exit code, without values."""
+    from sanitize.errors import SanitizeError, unforeseen
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    try:
+        app()
+    except SystemExit:
+        raise
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command begins again, and finds what was trained", err=True)
+        sys.exit(130)
+    except SanitizeError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BaseException as error:
+        typer.echo(f"error: {unforeseen(error)}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The metrics of this folder in a suite: numbers for every checkpoint, nothing else, and clear errors for what is missing."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eval.metric import Ground, metric, names
+from eval.metrics import membership, task, verbatim
+from eval.model import Model
+from eval.run import Run
+from eval.suite import measured
+from sanitize.errors import OutputBroken, UsageError
+
+TEXTS = {f"d{number}": f"Ann{number} met Bob in Lyme, then Cy{number} sang; {'la ' * number}end." for number in range(5)}
+
+
+def numbers(told: Any) -> list[float]:
+    if isinstance(told, dict):
+        return [one for value in told.values() for one in numbers(value)]
+    if isinstance(told, list | tuple):
+        return [one for value in told for one in numbers(value)]
+    return [float(told)] if isinstance(told, float | int) else []
+
+
+@pytest.fixture
+def causal(run_of: Any) -> dict[str, Run]:
+    return {name: Run.open(run_of(name, TEXTS, steps=(0, 2, 4))) for name in ("raw", "other")}
+
+
+@pytest.fixture
+def masked(bert: Any, tokenizer: Any, run_of: Any) -> Run:
+    """A run whose checkpoints are masked models of random weights."""
+    run = Run.open(run_of("masked", TEXTS))
+    for checkpoint in run.checkpoints:
+        (checkpoint.path / "model.safetensors").unlink()
+        other = copy.deepcopy(bert)
+        other.save_pretrained(checkpoint.path)
+    return Run.open(run.path)
+
+
+@pytest.fixture
+def blacklist(tmp_path: Path) -> Path:
+    rows = {"ngram": ["ann0", "cy1", "bob in"], "n": [1, 1, 2], "users": [1, 1, None], "reason": ["indirect", "indirect", "direct"]}
+    pq.write_table(pa.table(rows), tmp_path / "blacklist.parquet")
+    return tmp_path / "blacklist.parquet"
+
+
+def test_all_of_them_can_be_named() -> None:
+    assert {"verbatim", "ngram", "identifiers", "membership", "task"} <= set(names())
+
+
+def test_verbatim_and_ngram_in_a_suite(causal: dict[str, Run]) -> None:
+    asked = [
+        metric({"use": "verbatim", "ks": [4, 8], "suffix": 8, "modes": ["greedy", "sample"]}),
+        metric({"use": "ngram", "k": 8, "suffix": 8}),
+    ]
+    report = measured(causal, asked, Ground(seed=1))
+    json.dumps(report, allow_nan=False)
+    assert all(math.isfinite(one) for one in numbers(report))
+    rows = report["runs"]["raw"]["rows"]
+    assert [row["verbatim"]["probed"] for row in rows] == [5, 5, 5]
+    assert set(rows[0]["verbatim"]) == {"probed", "left_out", "greedy", "sample"} and set(rows[0]["verbatim"]["greedy"]) == {
+        "mem_4",
+        "mem_8",
+        "mem",
+    }
+    assert [stop["rule"] for stop in report["over"]["ngram"]["raw"]["stops"]] == ["n-gram 20"]
+    assert len(report["over"]["ngram"]["other"]["precursor"]) == 2
+    assert {figure["metric"] for figure in report["figures"]} == {"verbatim", "ngram"}
+    with pytest.raises(UsageError, match="no set 'mail'"):
+        metric({"use": "verbatim", "texts": "mail"}).open(Ground())
+
+
+def test_what_is_said_does_not_hang_on_the_batch_and_a_parrot_is_found_out(causal: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model.load(causal["raw"].final.path)
+    where = verbatim.places(model.encode(list(TEXTS.values())), list(TEXTS), ks=(4, 8), suffix=8)
+    for mode in ("greedy", "beam", "sample"):
+        whole = verbatim.continued(model, where, 8, mode=mode, batch=64)
+        assert (verbatim.continued(model, where, 8, mode=mode, batch=2) == whole).all()
+    known = {tuple(before): list(suffix) for before, suffix in zip(where.before.tolist(), where.suffix.tolist(), strict=True)}
+    monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [known.get(tuple(one), [0] * 8) for one in prompts])
+    rows = verbatim.verbatim_table(model, where, ks=(4, 8))
+    assert [(row["k"], row["mem"]) for row in rows] == [(4, 0.0), (8, 100.0), (None, 50.0)]
+
+
+def test_identifiers_in_a_suite(masked: Run, blacklist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = metric({"use": "identifiers", "blacklist": str(blacklist), "folds": 3})
+    # the trained model says what stands there, the base model nothing that is a word
+    last = {"now": False}
+    load, fill = Model.load, Model.fill
+
+    def loaded(checkpoint: Any, *more: Any) -> Model:
+        last["now"] = str(checkpoint).endswith("000004")
+        return load(checkpoint, *more)
+
+    def filled(self: Model, sequences: Any, places: Any, **how: Any) -> Any:
+        assert fill(self, sequences[:1], places[:1])
+        comma = self.encode([","])[0][0]
+        return [[row[at] if last["now"] else comma for at in some] for row, some in zip(sequences, places, strict=True)]
+
+    monkeypatch.setattr(Model, "load", staticmethod(loaded))
+    monkeypatch.setattr(Model, "fill", filled)
+    report = measured({"masked": masked}, [asked], Ground())
+    json.dumps(report, allow_nan=False)
+    before, after = (row["identifiers"] for row in report["runs"]["masked"]["rows"])
+    assert (before["privacy"], before["leaked"], before["right_all"]) == (1.0, 0, 0.0)
+    assert (after["privacy"], after["identifiers"], after["leaked_direct"], after["leaked_indirect"]) == (0.0, 3, 1, 2)
+    assert after["privacy_net"] == 0.0 and after["right_all"] == after["right_eligible"] == 1.0
+    assert after["by_frequency"][0] == {"from": 1, "to": 1, "identifiers": 2, "leaked": 2, "times": 2, "times_each": 1.0}
+    assert "ann0" not in json.dumps(report)
+
+
+def test_membership_in_a_suite(masked: Run, blacklist: Path, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"doc_id": ["m0", "m1", "m2"], "user_id": ["u", "v", None], "text": [TEXTS["d0"], None, "nobody's"]})
+    frame.write_parquet(tmp_path / "members.parquet")
+    (tmp_path / "others").mkdir()
+    frame.drop("doc_id").head(2).with_columns(text=pl.lit("Cy1 again")).write_parquet(tmp_path / "others" / "a.parquet")
+    settings = {
+        "use": "membership",
+        "members": tmp_path / "members.parquet",
+        "non_members": tmp_path / "others",
+        "blacklist": str(blacklist),
+    }
+    report = measured({"masked": masked}, [metric(settings)], Ground())
+    row = report["runs"]["masked"]["rows"][-1]["membership"]
+    assert (row["members"], row["non_members"]) == (2, 2) and 0 <= row["auc"] <= 1
+    assert membership.people(tmp_path / "members.parquet")["text"].to_list() == [TEXTS["d0"], ""]
+    with pytest.raises(UsageError, match="no column who"):
+        membership.people(tmp_path / "members.parquet", user="who")
+    with pytest.raises(UsageError, match="no documents"):
+        membership.people(tmp_path / "nothing")
+    (tmp_path / "broken.parquet").write_bytes(b"no table")
+    with pytest.raises(OutputBroken, match="cannot be read"):
+        membership.people(tmp_path / "broken.parquet")
+
+
+def test_a_task_in_a_suite(causal: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples.jsonl").write_text(
+        '{"sentence": "It rained.", "answer": "negative"}\n{"sentence": "Sun!", "answer": "positive"}\n'
+    )
+    asked = metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", "new_tokens": 12})
+    heard: list[str] = []
+
+    def generate(self: Model, prompts: Any, **_: Any) -> list[list[int]]:
+        heard.extend(self.decode(prompts))
+        return [self.encode([" negative, I"])[0]] * len(prompts)
+
+    monkeypatch.setattr(Model, "generate", generate)
+    report = measured({"raw": causal["raw"]}, [asked], Ground())
+    assert report["runs"]["raw"]["rows"][0]["task"] == {"examples": 2, "accuracy": 0.5}
+    assert heard[0] == "Sentence: It rained. - What is the sentiment?"
+    for settings, message in (
+        ({"template": "sst6"}, "sst5"),
+        ({"examples": tmp_path / "none.jsonl"}, "no such file"),
+        ({"answer_column": "label"}, "no column label"),
+        ({"template": "qqp"}, "has a field"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", **settings}).open(Ground())
+
+
+def test_scores_of_each_kind_of_template() -> None:
+    assert task.scored(["Yes it is", "No"], ["Yes", "Yes"], task.TEMPLATES["qqp"]) == {"accuracy": 0.5, "f1": pytest.approx(1 / 3)}
+    assert task.scored(["the cat"], ["cat"], task.TEMPLATES["squad_v2"]) == {"exact_match": 1.0, "token_f1": 1.0}
+    assert set(task.scored(["a b"], ["a"], task.TEMPLATES["xsum"])) == {
+        f"{one}{more}" for one in ("rouge1", "rouge2", "rougeL") for more in ("", "_recall")
+    }

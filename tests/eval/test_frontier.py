@@ -1,0 +1,101 @@
+"""The whole chain on a tiny corpus: the same table of everything for each plan, and curves that hold counts only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from eval.cli import app
+from eval.frontier import Chain, chain, curves, share
+from sanitize.errors import UsageError
+
+TINY = (
+    "run.epochs=1",
+    "run.checkpoint_every=0",
+    "model.layers=1",
+    "model.width=16",
+    "model.heads=2",
+    "tokenizer.vocab=300",
+    "run.device=cpu",
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    names, body = ("ann.lee", "bo.ray", "cy.fox"), "Dear reader, all is well"
+    mails = [
+        f"From: {names[n % 3]}@example.com\nTo: {names[(n + 1) % 3]}@example.org\nSubject: note {n}\n\n{body}: {n}.\n" for n in range(40)
+    ]
+    pl.DataFrame({"doc_id": [f"m{n}" for n in range(40)], "text": mails}).write_parquet(folder / "mails.parquet")
+    return folder
+
+
+def test_the_chain(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    changes = [word for change in TINY for word in ("--set", change)]
+    done = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(out), "--web", "3", "--cues", "2", "--json", *changes])
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert set(report["runs"]) == {"baseline", "rmft", "header_dedup"} == set(report["plans"])
+    assert report["plans"]["baseline"]["replaced"] == 0 < report["plans"]["rmft"]["replaced"]
+    parts = {name: set(pl.read_parquet(out / "split" / name / "*.parquet")["doc_id"]) for name in ("train", "test")}
+    assert not parts["train"] & parts["test"] and len(parts["train"] | parts["test"]) == 40
+    for run in report["runs"].values():
+        assert run["trained"]["documents"] == len(parts["train"])
+        last = run["rows"][-1]
+        assert last["extraction"]["web"]["original"] == 6 and last["extraction"]["web"]["prompts"] == 3
+        assert last["perplexity"]["mail"]["texts"] == len(parts["test"])
+    # all variants have one tokenizer, or their perplexities would not compare
+    tokenizers = {next((out / "runs" / name / "checkpoints").glob("step-*/tokenizer.json")).read_bytes() for name in report["runs"]}
+    assert len(tokenizers) == 1
+    told = json.loads((out / "curves.json").read_text())
+    assert set(told["plans"]) == {"baseline", "rmft", "header_dedup"}
+    assert sum(band["addresses"] for band in told["plans"]["rmft"]) == 6
+    assert "example" not in json.dumps(told) + (out / "report.html").read_text()
+
+
+def test_what_cannot_be_done_is_told_before_training(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="baseline 'raw' is none of the plans"):
+        chain(corpus, tmp_path / "a", Chain(baseline="raw"))
+    with pytest.raises(UsageError, match="Did you mean extraction"):
+        chain(corpus, tmp_path / "b", Chain(metrics=({"use": "extractoin"},)))
+    assert not (tmp_path / "b" / "runs").exists()
+
+
+def test_a_limit_and_the_split_hang_on_doc_ids_alone(corpus: Path, tmp_path: Path) -> None:
+    from eval.frontier import divided
+
+    frame = pl.read_parquet(corpus / "mails.parquet")
+    (tmp_path / "turned").mkdir()
+    frame.reverse().write_parquet(tmp_path / "turned" / "mails.parquet")
+    settings = Chain(limit=25, test=0.4, seed=3)
+    for part in ("train", "test"):
+        found = [
+            set(pl.read_parquet(divided(place, tmp_path / name, settings, lambda line: None)[part] / "*.parquet")["doc_id"])
+            for name, place in (("a", corpus), ("b", tmp_path / "turned"))
+        ]
+        assert found[0] == found[1] and 3 < len(found[0]) < 22
+
+
+def test_curves_add_up_seeds() -> None:
+    def report(leaked: int) -> dict[str, Any]:
+        bands = [{"from": 1, "to": 1, "addresses": 10, "leaked": leaked}, {"from": 2, "to": None, "addresses": 4, "leaked": 4}]
+        runs = {"rmft": {"rows": [{"extraction": {"web": {"bands": bands}}}]}}
+        return {"runs": runs, "plans": {"rmft": {"plan": "rmft", "changes": []}}}
+
+    told = curves([report(1), report(3)])
+    assert told["runs"] == 2 and [(one["leaked"], one["addresses"]) for one in told["plans"]["rmft"]] == [(4, 20), (8, 8)]
+    assert told["plans"]["rmft"][0]["share"] == 0.2
+
+
+def test_wilson() -> None:
+    told = share(4, 20)
+    assert (round(told["low"], 4), round(told["high"], 4)) == (0.0807, 0.4160)  # Wilson 1927, as tabled
+    assert share(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
+    assert share(8, 8)["high"] == 1 and share(0, 8)["low"] == 0 and 0 < share(0, 8)["high"] < 1

@@ -1,0 +1,58 @@
+"""The invented texts of the papers' scripts: they follow from their seed and hold what they claim; and what the scripts make of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks.papers_texts import PRIORITY, QUESTION, coined, notes, tickets
+
+
+def test_tickets_follow_from_seed_and_name() -> None:
+    one = tickets(50, seed=3, name="private")
+    assert one == tickets(50, seed=3, name="private") and one.slice(0, 20) == tickets(20, seed=3, name="private")
+    others = {*tickets(50, seed=4, name="private")["text"].to_pylist(), *tickets(50, seed=3, name="public")["text"].to_pylist()}
+    assert not others & set(one["text"].to_pylist())
+    for text, label in zip(one["text"].to_pylist(), one["label"].to_pylist(), strict=True):
+        before, _, answer = text.rpartition(QUESTION)
+        assert answer.strip() == label
+        assert [name for name, states in PRIORITY.items() if before.endswith(tuple(f" {state}." for state in states))] == [label]
+        assert "{" not in text
+
+
+def test_what_is_a_persons_own_stands_in_nobody_elses_notes() -> None:
+    table = notes(30, each=3, seed=1)
+    assert table.num_rows == 90 and len(set(table["doc_id"].to_pylist())) == 90
+    own = coined(90, seed=1)
+    texts = dict(enumerate(table["text"].to_pylist()))
+    for person in range(30):
+        for word in own[3 * person : 3 * person + 3]:
+            holders = {row // 3 for row, text in texts.items() if word in text.lower().replace(".", " ").replace(",", " ").split()}
+            assert holders == {person}
+    assert all("@example.org" in text and "-555-01" in text for text in texts.values())
+    # further people begin where these end, and share nothing of their own
+    assert notes(10, each=3, seed=1, first=20) == table.slice(60, 30)
+
+
+def test_early_detection_reads_its_tables() -> None:
+    pytest.importorskip("torch")
+    from benchmarks.papers import early_detection as paper
+
+    def looked(final: float, task: float) -> paper.Looked:
+        share = np.array([0.0, final / 2, final])
+        memorized = (np.arange(20) < 20 * share[:, None])[:, None].repeat(3, axis=1)
+        # a text's score is 60 before it comes out, and 10 until then
+        scores = np.where(np.concatenate([memorized[1:], memorized[-1:]]), np.where(memorized, 100.0, 60.0), 10.0)
+        return paper.Looked([0.0, 1.0, 2.0], memorized, scores, [3.0, 2.0, 4.0], [0.5, 0.8, task], np.arange(20))
+
+    each = {"base": looked(0.8, 0.8), "goldfish": looked(0.2, 0.6), "ngram_penalty": looked(0.4, 0.76)}
+    private = pa.table({"text": ["text"] * 20, "label": ["high"] * 20})
+    told, tables = paper.criteria([paper.Seed(each, {"private": private}, [])])
+    assert told["goldfish_mem"].value == pytest.approx(0.25) and told["ngram_penalty_mem"].value == pytest.approx(0.5)
+    assert told["score_precedes"].value == pytest.approx(6.0)
+    assert told["early_stop_mem"].value == 0.0  # the score is 30 at the first look already
+    assert told["eval_gap_goldfish"].value == pytest.approx(0.25) and told["eval_gap_ngram_penalty"].value == pytest.approx(0.05)
+    assert told["memorizes_before_optimum"].value == 0.0
+    assert {row["technique"] for row in tables["techniques"]} == set(each)
+    assert tables["categories"] == [{"category": "high", "samples": 20, "mem_early": 40.0, "mem_high_partial": 80.0, "mem_all": 80.0}]
