@@ -203,3 +203,23 @@ def test_what_can_be_said() -> None:
     privacy = {"claim": "(8, 1e-05)-differential privacy", "unit": "record", "epsilon": 8.0, "delta": 1e-5}
     assert "no statement" in guarantee({"privacy": privacy}, 20)["words"]
     assert "together" not in guarantee({"privacy": {**privacy, "unit": "user"}}, 20)["words"]
+
+
+def test_the_command(data: Path, rewritten: Path, learned: Path, recipe: Any, tmp_path: Path) -> None:
+    """Exit codes, one line for each error, one object with --json."""
+    from typer.testing import CliRunner
+
+    from train.cli import app
+
+    def unlearned(*arguments: object) -> Any:
+        return CliRunner().invoke(app, ["unlearn", *map(str, arguments)])
+
+    given = ids(tmp_path / "ids.txt", "m3")
+    common = ("--data", data, "--forget", given, "--json", "--set", "run.epochs=1")
+    done = unlearned("--method", "ga", "--model", learned, "--out", tmp_path / "ga", *common)
+    assert done.exit_code == 0 and json.loads(done.stdout)["final"] == "step-000001"
+    small = ("--set", "model.width=16", "--set", "model.layers=1", "--set", "base.epochs=1", "--set", "tokenizer.vocab=300")
+    done = unlearned("--method", "dp2unlearning", "--rewritten", rewritten, "--out", tmp_path / "stages", *common, *small)
+    assert done.exit_code == 0 and json.loads(done.stdout)["newest"] == "unlearned-001"
+    missing = unlearned("--method", "ga", "--out", tmp_path / "no", *common)
+    assert isinstance(missing.exception, UsageError) and missing.exception.exit_code == 2 and "needs --model" in str(missing.exception)
