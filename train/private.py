@@ -316,7 +316,7 @@ def _not_covered(recipe: Recipe, plan: Poisson, stopped: bool) -> list[str]:
     assert settings is not None, "a private run"
     found = [
         "losses in log.jsonl and checkpoint.json: they are of the data itself, without noise",
-        "seen.parquet, state/ and the hashes in recipe.json: keep the run folder private; a checkpoint is given away without checkpoint.json",
+        "seen.parquet, state/ and the hashes in recipe.json: keep the run folder private; give checkpoints away without checkpoint.json",
         f"the number of units ({plan.count}), which the sampling rate and the number of steps follow from",
         "other runs on the same data: each spends its own epsilon, and they add up; so does choosing settings by their results",
         "rounding of the noise to 32-bit floating point",
