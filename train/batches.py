@@ -206,6 +206,12 @@ class Plan:
         """The rows of a step that fall to one process, in so many pieces; a piece may be empty where rows are few."""
         return list(np.array_split(self.step(step)[rank::ranks], pieces))
 
+    def first_of_rows(self) -> I64:
+        """After which step (from 1) each row was in a batch for the first time."""
+        found = np.empty(self.rows, np.int64)
+        found[order(self.rows, seed=self.seed, epoch=0)] = np.arange(self.rows) // self.batch + 1
+        return found
+
     def marks(self, every: float) -> list[int]:
         """After how many steps a checkpoint is due: every so many epochs (0: never), and at the end."""
         count = int(self.steps / self.steps_per_epoch / every + 1e-9) if every else 0
@@ -232,16 +238,22 @@ def first_steps(rows: Rows, plan: Plan, steps: int | None = None) -> pa.Table:
     Computed from the plan alone. A document that was never reached, or has no tokens, is not there.
     """
     steps = plan.steps if steps is None else steps
-    row_order = order(plan.rows, seed=plan.seed, epoch=0)
-    step_of_row = np.empty(plan.rows, np.int64)
-    step_of_row[row_order] = np.arange(plan.rows) // plan.batch + 1
+    return first_steps_of(rows, plan.first_of_rows(), steps)
+
+
+def first_steps_of(rows: Rows, step_of_row: I64, steps: int) -> pa.Table:
+    """As `first_steps`, from the step (from 1) after which each row had been in a batch for the first time."""
     row, doc = rows.pairs()
     first = np.full(len(rows.doc_ids), np.iinfo(np.int64).max)
     np.minimum.at(first, doc, step_of_row[row])
     seen = np.flatnonzero(first <= steps)
     table = pa.table({"doc_id": rows.doc_ids.take(pa.array(seen)).cast(pa.string()), "first_step": first[seen]})
-    # an id that several documents share is one document here
-    table = table.group_by("doc_id").aggregate([("first_step", "min")]).rename_columns(["doc_id", "first_step"])
+    return merged(table)
+
+
+def merged(*tables: pa.Table) -> pa.Table:
+    """Such tables as one; an id that several documents share is one document."""
+    table = pa.concat_tables(tables).group_by("doc_id").aggregate([("first_step", "min")]).rename_columns(["doc_id", "first_step"])
     return table.sort_by([("first_step", "ascending"), ("doc_id", "ascending")])
 
 

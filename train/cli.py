@@ -60,6 +60,51 @@ def run(
         typer.echo(f"{len(result['checkpoints'])} checkpoints in {out / 'checkpoints'}, the last one {result['final']}")
 
 
+@app.command("unlearn")
+def unlearn(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="the run folder; for dp2unlearning that of all stages")],
+    data: Annotated[Path, typer.Option(metavar="DATA", help="what the model was trained on")],
+    method: Annotated[str, typer.Option(metavar="METHOD", help="ga, gd, kl, idk, dpo, or dp2unlearning")] = "gd",
+    model: Annotated[
+        Path | None, typer.Option(metavar="CHECKPOINT", help="the model that forgets; for dp2unlearning a base model", show_default=False)
+    ] = None,
+    forget: Annotated[
+        Path | None, typer.Option(metavar="IDS", help="ids of documents, one a line (sanitize subject --documents)", show_default=False)
+    ] = None,
+    rewritten: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="dp2unlearning: the same documents, rewritten", show_default=False)
+    ] = None,
+    recipe: Annotated[str, typer.Option(metavar="RECIPE", help="dp2unlearning: a recipe with a table [base]")] = "dp2unlearning",
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a model forget documents: from its checkpoint (ga, gd, kl, idk, dpo), or by stages from a base model (dp2unlearning)."""
+    from sanitize.errors import UsageError
+
+    from . import unlearn as room
+    from .recipe import Recipe
+
+    def say(line: str) -> None:
+        typer.echo(line, err=True)
+
+    if method == "dp2unlearning":
+        stages = room.Stages(recipe=Recipe.of(recipe, changes or ()), data=data, out=out, rewritten=rewritten, model=model, progress=say)
+        result = stages.go(forget)
+        lines = [f"{result['newest']}: {result['forgotten']} documents forgotten", result["guarantee"]["words"]]
+    else:
+        if model is None or forget is None:
+            raise UsageError(f"--method {method} needs --model CHECKPOINT and --forget IDS")
+        result = room.forget(method, model=model, forget=forget, data=data, out=out, changes=changes or (), progress=say)
+        lines = [f"{method}: {result['steps']} steps, the last checkpoint is {out / 'checkpoints' / result['final']}"]
+        lines.append("nothing is proven by this: measure what the model still knows")
+    if as_json:
+        typer.echo(json.dumps({**result, "out": str(out)}, sort_keys=True))
+    else:
+        typer.echo("\n".join(lines))
+
+
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """The shipped recipes and the objectives."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -27,7 +29,7 @@ SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".arrow")
 
 @dataclass(frozen=True, repr=False)
 class Documents:
-    """Documents in corpus order: `text`, `doc_id` (strings, no nulls), and `label`, `prompt`, `pii_spans` where they were asked for."""
+    """Documents in corpus order: `text`, `doc_id` (strings, no nulls), and `label`, `user`, `prompt`, `pii_spans` where asked for."""
 
     table: pa.Table
     path: Path
@@ -45,7 +47,24 @@ class Documents:
 
     def told(self) -> dict[str, Any]:
         """What RUN/recipe.json says of this data."""
-        return {"path": str(self.path), "documents": len(self), "sha256": self.sha256, "shards": list(self.shards)}
+        told = {"path": str(self.path), "documents": len(self), "sha256": self.sha256, "ids_sha256": self.ids_sha256}
+        return {**told, "shards": list(self.shards)}
+
+    def only(self, which: npt.NDArray[np.bool_]) -> Documents:
+        """Some of these documents, in order."""
+        return replace(self, table=self.table.filter(pa.array(which)))
+
+    @property
+    def doc_ids(self) -> pa.Array:
+        """The id of each document."""
+        column = self.table.column("doc_id").combine_chunks()
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    @property
+    def ids_sha256(self) -> str:
+        """One hash over the distinct ids, whatever their order: the same for a corpus and for what was rewritten of it."""
+        ids = sorted(pc.unique(self.table.column("doc_id")).to_pylist())
+        return hashlib.sha256(json.dumps(ids).encode()).hexdigest()
 
     @property
     def sha256(self) -> str:
@@ -59,6 +78,7 @@ def read(
     text: str = "text",
     doc_id: str = "doc_id",
     label: str | None = None,
+    user: str | None = None,
     prompts: Sequence[str] = (),
     pii_spans: bool = False,
 ) -> Documents:
@@ -79,8 +99,8 @@ def read(
     for file, digest in files:
         table = _table(file)
         shards.append({"name": file.name, "rows": table.num_rows, "sha256": digest})
-        wanted = {"text": text, "doc_id": doc_id, "label": label, "pii_spans": "pii_spans" if pii_spans else None}
-        for column in (text, *prompts, *([label] if label else [])):
+        wanted = {"text": text, "doc_id": doc_id, "label": label, "user": user, "pii_spans": "pii_spans" if pii_spans else None}
+        for column in (text, *prompts, *(one for one in (label, user) if one)):
             if column not in table.column_names:
                 raise UsageError(f"{file}: there is no column {column!r}; {nearest(column, table.column_names)}")
         columns: dict[str, Any] = {
@@ -145,7 +165,7 @@ def _plain(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArray:
     if not strings and (name in ("text", "prompt") or pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
         raise InputRefused(f"{file}: the {name} column holds {column.type}; expected strings")
     column = column.cast(pa.large_string())
-    return column if name == "doc_id" else pc.fill_null(column, "")
+    return column if name in ("doc_id", "user") else pc.fill_null(column, "")
 
 
 def _prompt(columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:

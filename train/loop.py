@@ -20,9 +20,10 @@ from .batches import Plan, Rows, mixed
 from .crew import Crew
 from .model import learned, noisy
 from .objectives.objective import IGNORED, Arrays, Objective
+from .private import PerRow, Poisson, Private
 
 if TYPE_CHECKING:
-    from .recipe import Run
+    from .recipe import Privacy, Run
 
 STEP = 4  # a lane of `mixed`
 PLACES = 12  # digits of what is logged
@@ -84,6 +85,8 @@ class Loop:
     run: Run
     crew: Crew
     validation: Rows | None = None
+    privacy: Privacy | None = None  # then `plan` is a Poisson, and
+    sigma: float = 0.0  # its noise multiplier
     log: Callable[[dict[str, Any]], None] = lambda entry: None
     checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
     state: Callable[[dict[str, Any]], None] = lambda info: None
@@ -100,11 +103,13 @@ class Loop:
         called = self.crew.wrapped(self.model)
         noise = noisy(self.model, self.run.noise_alpha) if self.run.noise_alpha else None
         lengths = self.rows.lengths
+        private = self._private()
         devices = [self.crew.device] if self.crew.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):  # the caller's draws are left as they were
             self.model.train()
             for step in range(info["step"], 0 if info["stopped"] else self.plan.steps):
-                sums, weights = self._step(called, step)
+                sums, weights = self._step(called, step) if private is None else private.gradient(step)
+                self._update(step)
                 done = step + 1
                 info["tokens"] += int(lengths[self.plan.step(step)].sum())
                 logged.add(sums, weights)
@@ -158,7 +163,7 @@ class Loop:
         return tally.means().get("loss", 0.0)
 
     def _step(self, called: Any, step: int) -> tuple[dict[str, Any], dict[str, float]]:
-        """One optimizer step; its sums and weights over all processes."""
+        """The gradient of one optimizer step; its sums and weights over all processes."""
         import torch
 
         pieces = self._pieces(step)
@@ -182,11 +187,29 @@ class Loop:
                 spent[name] = value.detach().double() + spent.get(name, 0.0)
         if self.run.clip:
             torch.nn.utils.clip_grad_norm_([one for _, one in learned(self.model)], self.run.clip)
+        return spent if self.crew.ranks == 1 else self.crew.summed({name: float(value) for name, value in spent.items()}), weights
+
+    def _update(self, step: int) -> None:
+        """Let the optimizer make its step of the gradients that lie there."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate(self.run, step, self.plan.steps)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return spent if self.crew.ranks == 1 else self.crew.summed({name: float(value) for name, value in spent.items()}), weights
+
+    def _private(self) -> Private | None:
+        if self.privacy is None:
+            return None
+        assert isinstance(self.plan, Poisson), "a private run has a plan of its own"
+        return Private(
+            plan=self.plan,
+            rows=self.rows,
+            per_row=PerRow(self.model, self.objective),
+            sigma=self.sigma,
+            clip=self.privacy.clip,
+            pieces=self.run.accumulate,
+            moved=self._moved,
+            precision=self._precision,
+        )
 
     def _pieces(self, step: int) -> list[Arrays]:
         """What this process is shown in a step, piece by piece."""

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -42,6 +42,7 @@ class Data(_Section):
     layout: Literal["packed", "document"] = "packed"  # rows of full length over document borders, or rows of one document each
     overlong: Literal["split", "cut"] = "split"  # layout = "document": a long document becomes several rows, or its first row
     limit: int | None = Field(default=None, ge=1)  # at most so many documents, drawn by the seed
+    leave_out: str = ""  # a text file with ids of documents that are not trained on, one a line: those that were forgotten
     leave_out_pii: bool = False  # tokens inside `pii_spans` are never in a loss
 
 
@@ -100,6 +101,34 @@ class Run(_Section):
     early_stop: str = ""  # dotted path of a function (Moment) -> bool, asked at each checkpoint; true stops
 
 
+class Privacy(_Section):
+    """`[privacy]`: DP-SGD in place of a plain step. `run.batch` is then the expected number of units, and `run.clip` is not used."""
+
+    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)  # what all planned steps may spend; or
+    sigma: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # the noise multiplier: standard deviation over clip
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    clip: float = Field(default=1.0, gt=0, allow_inf_nan=False)  # the norm that one unit's gradient is cut to
+    unit: Literal["record", "user"] = "record"  # who is protected: one document, or all documents of one user
+    user_column: str = "user_id"
+    accountant: Literal["rdp", "prv"] = "rdp"
+    insecure_seed: int | None = None  # for tests: draws that can be foretold, and no claim of privacy
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Self:
+        if (self.epsilon is None) == (self.sigma is None):
+            raise ValueError("needs epsilon or sigma, one of the two")
+        return self
+
+
+class Base(_Section):
+    """`[base]`: how stage A of DP2Unlearning differs from the recipe itself (`unlearn.py`)."""
+
+    epochs: int | None = Field(default=None, ge=1)
+    batch: int | None = Field(default=None, ge=1)
+    lr: float | None = Field(default=None, gt=0)
+    privacy: Privacy | None = None  # DP-SGD, where there are no rewritten texts
+
+
 class Recipe(_Section):
     """A checked recipe. `objective` is a plain table (`use` and its settings, defaults filled in); `made()` gives the objective itself."""
 
@@ -110,6 +139,8 @@ class Recipe(_Section):
     tokenizer: Tokenizer = Tokenizer()
     objective: dict[str, Any] = Field(default_factory=lambda: {"use": "causal"})
     run: Run = Run()
+    privacy: Privacy | None = None
+    base: Base | None = None
 
     @classmethod
     def of(cls, source: Recipe | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> Recipe:
@@ -143,6 +174,9 @@ class Recipe(_Section):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
+        for section in ("privacy", "base"):
+            if table[section] is None:
+                table.pop(section)  # as it was before there was such a section
         table["objective"] = {key: value for key, value in table["objective"].items() if key not in self.made().paths()}
         text = json.dumps([table, self.made().VERSION], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -150,7 +184,7 @@ class Recipe(_Section):
 
 # paths count by what they hold; the others change nothing but what is kept
 _NOT_COUNTED = {
-    "data": ("path", "validation"),
+    "data": ("path", "validation", "leave_out"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
     "run": ("device", "state_every", "log_every"),
@@ -198,9 +232,31 @@ def _checked(table: Mapping[str, Any], where: str) -> Recipe:
         raise UsageError(f"{where}: model.arch = {recipe.model.arch} cannot learn {objective.use}; expected bert or roberta")
     if recipe.data.answers_only and (recipe.data.prompts == "remove" or not recipe.data.prompt_columns):
         raise UsageError(f'{where}: data.answers_only needs data.prompt_columns and prompts = "include"; there is no prompt to leave out')
+    if objective.FORGETS and not recipe.model.path:
+        raise UsageError(f"{where}: objective {objective.use} needs model.path, a checkpoint that was trained on the data")
+    if objective.FORGETS and recipe.data.layout != "document":
+        raise UsageError(f'{where}: objective {objective.use} needs rows of one document each; set data.layout = "document"')
     if objective.HEAD == "classify" and recipe.data.layout != "document":
         raise UsageError(f'{where}: objective {objective.use} labels documents; expected data.layout = "document"')
+    if recipe.privacy is not None:
+        _checked_private(recipe, objective, where)
     return recipe.model_copy(update={"objective": objective.model_dump(mode="json")})
+
+
+def _checked_private(recipe: Recipe, objective: objectives.Objective, where: str) -> None:
+    """UsageError for what a private step cannot be made of."""
+    if not objective.SEPARABLE:
+        raise UsageError(
+            f"{where}: objective {objective.use} takes rows together, so that no gradient is one unit's own; leave privacy out"
+        )
+    if recipe.data.layout != "document":
+        raise UsageError(f'{where}: privacy needs rows of one document each; set data.layout = "document"')
+    if recipe.data.limit is not None:
+        raise UsageError(f"{where}: with data.limit, which documents are drawn hangs on how many there are; leave it out with privacy")
+    if recipe.run.noise_alpha:
+        raise UsageError(
+            f"{where}: run.noise_alpha scales with the longest row of a batch, which is another document's; set it to 0 with privacy"
+        )
 
 
 def told(error: Any, model: type[BaseModel]) -> str:
@@ -210,7 +266,9 @@ def told(error: Any, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         for step in outer:
             inner = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
-            model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+            # a section that may be missing is a union with None
+            kinds = [one for one in (inner, *get_args(inner)) if isinstance(one, type) and issubclass(one, BaseModel)]
+            model = kinds[0] if kinds else model
         return f"{path}: unknown key; {nearest(str(key), model.model_fields)}"
     return f"{path}: {error['msg'].removeprefix('Value error, ')}"
 

@@ -14,7 +14,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,13 @@ import pyarrow.parquet as pq
 from sanitize.errors import InputRefused, Locked, ResourceError, UsageError
 from sanitize.shards import read_json, sha256, write_json
 
-from . import checkpoint
-from .batches import DRAW, Plan, Rows, Stream, first_steps, lay, order
+from . import checkpoint, private
+from .batches import DRAW, Plan, Rows, Stream, first_steps, first_steps_of, lay, merged, order
 from .checkpoint import Moment
 from .crew import Crew, crew
 from .documents import Documents, read
+from .draws import insecure, secret
+from .forgetting import Forgetting, named
 from .loop import Loop, adamw, precision
 from .model import DEFAULT_CONTEXT, learned, learning, local_tokenizer, made, specials, tokenizer_sha256, trained_tokenizer
 from .objectives import Objective
@@ -41,6 +43,7 @@ from .tokens import tokenise
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 Hook = Callable[[Moment], bool]
+KEY = "noise.key"  # of a private run, while it lasts
 
 
 def fit(
@@ -57,6 +60,8 @@ def fit(
     data; InputRefused, OutputBroken and Locked for the folders themselves; ResourceError for disk and memory; MissingExtra without torch.
     """
     recipe, folder = Recipe.of(recipe), Path(out)
+    if recipe.base is not None:
+        raise UsageError(f"recipe {recipe.name} has stages (a table [base]); use sanitize-train unlearn --method dp2unlearning")
     if not recipe.data.path:
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
     hook = _early_stop(recipe) if hook is None else hook
@@ -83,19 +88,28 @@ class _Run:
         there = self._there(identity)
         done = read_json(self.folder / "train.json")
         if there is not None and done is not None:
+            (self.folder / KEY).unlink(missing_ok=True)
             return done
         self.progress(f"{len(data)} documents, recipe {recipe.hash()}")
         objective = recipe.made()
         tokenizer = self._tokenizer(data, there)
+        if self.crew.ranks > 1 and (recipe.privacy is not None or objective.FORGETS):
+            raise UsageError("a private training, or one that forgets, is made by one process; start it without a launcher")
         labels = _labels(data) if objective.HEAD == "classify" else ()
+        chosen = objective.trained_on(data.doc_ids)
         model, context = made(recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels)
-        rows = rows_of(data, recipe, objective, tokenizer, context, labels)
+        mine, beside = (data, None) if chosen is None else (data.only(chosen), data.only(~chosen))
+        rows = rows_of(mine, recipe, objective, tokenizer, context, labels)
+        others = rows_of(beside, recipe, objective, tokenizer, context, labels) if beside is not None else None
         held = rows_of(validation, recipe, objective, tokenizer, context, labels) if validation is not None else None
-        plan = planned(recipe, rows)
-        seen = first_steps(rows, plan)
-        if there is None and self.crew.leads:
-            self._open(identity, data, validation, tokenizer, seen)
-        self.crew.wait()
+        plan, sigma, seed = planned(recipe, rows), 0.0, recipe.run.seed
+        if recipe.privacy is not None:
+            private.refuse_mixing(model)
+            plan, seed = self._private_plan(rows, data, begun=there is not None)
+            sigma = there["privacy"]["sigma"] if there is not None else private.sigma_of(recipe.privacy, plan)
+            self.progress(
+                f"private: noise multiplier {sigma:.4g}, {plan.steps} steps of {plan.q:.4g} of {plan.count} {recipe.privacy.unit}s"
+            )
         model.to(self.crew.device)
         objective.open(
             Stage(
@@ -103,13 +117,20 @@ class _Run:
                 tokenizer=tokenizer,
                 model=model,
                 device=self.crew.device,
-                seed=recipe.run.seed,
+                seed=seed,
                 batch=recipe.run.batch,
+                context=context,
+                others=others,
                 labels=labels,
                 precision=lambda: precision(recipe.run, self.crew.device),
             )
         )
-
+        seen = first_steps(rows, plan)
+        if isinstance(objective, Forgetting) and others is not None:
+            seen = merged(seen, first_steps_of(others, objective.beside_steps(plan), plan.steps))
+        if there is None and self.crew.leads:
+            self._open(identity, data, validation, tokenizer, seen, plan, sigma)
+        self.crew.wait()
         optimizer = adamw(model, recipe.run)
         names = {one: name for name, one in learned(model)}
         state = checkpoint.newest_state(self.folder / "state")
@@ -120,13 +141,20 @@ class _Run:
         first = pc.sort_indices(seen.column("first_step"))
         first_seen = seen.column("first_step").take(first).to_numpy()
 
+        def spent(steps: int) -> dict[str, Any]:
+            """What a checkpoint says of its privacy, in a private run."""
+            if recipe.privacy is None or not isinstance(plan, private.Poisson):
+                return {}
+            told = private.told(recipe, plan, sigma, steps=steps)
+            return {"privacy": {key: told[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
+
         def keep(info: dict[str, Any]) -> Path:
             known = int(np.searchsorted(first_seen, info["step"], side="right"))
             return checkpoint.write(
                 self.folder / "checkpoints",
                 model=model,
                 tokenizer=tokenizer,
-                info={**info, "documents_seen": known, "recipe_hash": recipe.hash()},
+                info={**info, "documents_seen": known, "recipe_hash": recipe.hash(), **spent(info["step"])},
             )
 
         def at_mark(info: dict[str, Any]) -> bool:
@@ -150,6 +178,8 @@ class _Run:
             run=recipe.run,
             crew=self.crew,
             validation=held,
+            privacy=recipe.privacy,
+            sigma=sigma,
             log=lambda entry: checkpoint.append_log(self.folder / "log.jsonl", entry) if self.crew.leads else None,
             checkpoint=at_mark,
             state=lambda info: (
@@ -174,10 +204,36 @@ class _Run:
             "stopped_early": last["stopped"],
             "recipe_hash": recipe.hash(),
         }
+        if isinstance(plan, private.Poisson):
+            summary["privacy"] = private.told(recipe, plan, sigma, steps=last["step"], stopped=last["stopped"])
+            write_json(self.folder / "recipe.json", {**(read_json(self.folder / "recipe.json") or {}), "privacy": summary["privacy"]})
         if self.crew.leads:
             write_json(self.folder / "train.json", summary)
         self.crew.wait()
+        (self.folder / KEY).unlink(missing_ok=True)
         return summary
+
+    def _private_plan(self, rows: Rows, data: Documents, *, begun: bool) -> tuple[private.Poisson, int]:
+        """The plan of a private run, and the seed of what its objective draws; both from the run's secret key."""
+        recipe, settings = self.recipe, self.recipe.privacy
+        assert settings is not None, "a private run"
+        seed = settings.insecure_seed
+        draws = secret(self.folder / KEY, begun=begun) if seed is None else insecure(seed)
+        users = data.table.column("user") if settings.unit == "user" else None
+        plan = private.Poisson(
+            rows=len(rows),
+            batch=recipe.run.batch,
+            seed=recipe.run.seed,
+            epochs=recipe.run.epochs,
+            max_steps=recipe.run.max_steps,
+            units=private.units_of(rows, users),
+            draws=draws,
+        )
+        if plan.batch > plan.count:
+            raise UsageError(f"run.batch = {plan.batch}: the expected number of units of a step; the data has only {plan.count}")
+        if settings.delta * plan.count >= 1:
+            raise UsageError(f"privacy.delta = {settings.delta:g} is 1 of {plan.count} units or more, and protects none; use less")
+        return plan, draws.seed("objective")
 
     def _there(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
         """The recipe.json that lies in the folder, if it is of this recipe and data; UsageError if it is of another."""
@@ -204,7 +260,16 @@ class _Run:
             return tokenizer
         return tokenizer_of(recipe, data)
 
-    def _open(self, identity: Mapping[str, Any], data: Documents, validation: Documents | None, tokenizer: Any, seen: pa.Table) -> None:
+    def _open(
+        self,
+        identity: Mapping[str, Any],
+        data: Documents,
+        validation: Documents | None,
+        tokenizer: Any,
+        seen: pa.Table,
+        plan: Plan,
+        sigma: float,
+    ) -> None:
         recipe = self.recipe
         pq.write_table(seen, self.folder / "seen.parquet.tmp")
         (self.folder / "seen.parquet.tmp").rename(self.folder / "seen.parquet")
@@ -219,6 +284,7 @@ class _Run:
                 "tokenizer_sha256": tokenizer_sha256(tokenizer),
                 "base_model": str(Path(recipe.model.path).resolve()) if recipe.model.path else None,
                 "processes": self.crew.ranks,
+                **({"privacy": private.told(recipe, plan, sigma, steps=0)} if isinstance(plan, private.Poisson) else {}),
                 "versions": {
                     "python": platform.python_version(),
                     **{name: version(name) for name in ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow")},
@@ -244,7 +310,10 @@ def stream(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, ra
     """
     recipe = Recipe.of(recipe)
     learning()
-    objective, data = recipe.made(), read_data(recipe, recipe.data.path)
+    objective = recipe.made()
+    if recipe.privacy is not None or objective.FORGETS:
+        raise UsageError("the stream of a recipe with privacy, or one that forgets, belongs to its own loop; use sanitize-train")
+    data = read_data(recipe, recipe.data.path)
     labels = _labels(data) if objective.HEAD == "classify" else ()
     rows = rows_of(data, recipe, objective, tokenizer_of(recipe, data), recipe.model.context or DEFAULT_CONTEXT, labels)
     return Stream(rows, planned(recipe, rows), rank=rank, ranks=ranks)
@@ -263,12 +332,18 @@ def read_data(recipe: Recipe, path: str) -> Documents:
         text=settings.text_column,
         doc_id=settings.id_column,
         label=settings.label_column if objective.HEAD == "classify" else None,
+        user=recipe.privacy.user_column if recipe.privacy is not None and recipe.privacy.unit == "user" and path == settings.path else None,
         prompts=settings.prompt_columns if settings.prompts == "include" else (),
         pii_spans=settings.leave_out_pii,
     )
+    if path == settings.path and settings.leave_out:
+        left = ~named(documents.doc_ids, settings.leave_out)
+        if not left.any():
+            raise UsageError(f"{settings.leave_out}: names every document, so that none is left to train on")
+        documents = documents.only(left)
     if path == settings.path and settings.limit is not None and settings.limit < len(documents):
         drawn = np.sort(order(len(documents), seed=recipe.run.seed, epoch=0, lane=DRAW)[: settings.limit])
-        documents = Documents(documents.table.take(pa.array(drawn)), documents.path, documents.shards)
+        documents = replace(documents, table=documents.table.take(pa.array(drawn)))
     return documents
 
 
@@ -309,13 +384,15 @@ def rows_of(documents: Documents, recipe: Recipe, objective: Objective, tokenize
 
 def identified(recipe: Recipe, data: Documents, validation: Documents | None) -> dict[str, Any]:
     """What a run folder must agree with to be gone on with: the recipe, and the hashes of all that its paths hold."""
-    named = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.made().paths()}
+    paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.made().paths()}
+    if recipe.data.leave_out:
+        paths["list of documents left out"] = recipe.data.leave_out
     return {
         "recipe": recipe.hash(),
         "data": data.sha256,
         "validation data": None if validation is None else validation.sha256,
         "tokenizer corpus": read(recipe.tokenizer.corpus, text=recipe.data.text_column).sha256 if recipe.tokenizer.corpus else None,
-        **{name: folder_sha256(path) if path else None for name, path in named.items()},
+        **{name: folder_sha256(path) if path else None for name, path in paths.items()},
     }
 
 

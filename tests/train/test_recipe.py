@@ -24,7 +24,10 @@ def test_shipped_recipes(name: str) -> None:
 
 def test_the_papers_are_there() -> None:
     assert {"rmft", "early_detection", "goldfish", "ngram_penalty", "mlm", "ppmlm", "mlma", "classify"} <= set(recipe_names())
-    assert objectives.names() == ["causal", "classify", "goldfish", "masked", "mlma", "ngram_penalty", "ppmlm"]
+    assert {"dp_sgd", "dp2unlearning"} <= set(recipe_names())
+    learning = ["causal", "classify", "goldfish", "masked", "mlma", "ngram_penalty", "ppmlm"]
+    forgetting = ["dpo", "ga", "gd", "idk", "kl"]
+    assert objectives.names() == sorted(learning + forgetting)
 
 
 SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}

@@ -14,8 +14,9 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "train.md").read_text(enc
 
 
 def test_its_recipe_is_one() -> None:
-    (block,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)
+    block, private = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)
     recipe = Recipe.of(tomllib.loads(block))
+    assert Recipe.of({**tomllib.loads(block), **tomllib.loads(private)}).privacy is not None
     assert recipe.data.path == "clean" and recipe.objective == {"use": "causal"}
 
 

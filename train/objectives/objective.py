@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Stage:
     device: Any
     seed: int
     batch: int
+    context: int = 0  # tokens that a row may have
+    others: Rows | None = None  # of documents that are not trained on themselves (`Objective.trained_on`)
     labels: Sequence[str] = ()
     precision: Callable[[], Any] = nullcontext  # a context for forward passes
 
@@ -44,6 +47,8 @@ class Objective(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     HEAD: ClassVar[Literal["causal", "masked", "classify"]] = "causal"  # which head the model needs
+    SEPARABLE: ClassVar[bool] = True  # false where the loss of a row hangs on other rows: then there is no private step
+    FORGETS: ClassVar[bool] = False  # true where it changes what a trained model knows of some documents
     WORDS: ClassVar[bool] = False  # true where it asks for the words of the texts
     VERSION: ClassVar[int] = 1  # raised when the same settings give other weights
 
@@ -52,6 +57,10 @@ class Objective(BaseModel):
     def paths(self) -> Mapping[str, str]:
         """Settings that are paths: they count in a recipe by the hash of what they hold."""
         return {}
+
+    def trained_on(self, doc_ids: pa.Array) -> npt.NDArray[np.bool_] | None:
+        """Which documents the plan goes over, where these are not all; `open` is given the rows of the others."""
+        return None
 
     def rewritten(self, texts: Sequence[str]) -> Sequence[str]:
         """The texts as they are to be learned, before tokens are made of them."""
