@@ -6,7 +6,7 @@ edits are spliced in one sweep per column. Every byte of text outside the edits 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from sanitize import tables
 from sanitize.cells import Leaf, replaced
 from sanitize.keyed import Key, siphash
-from sanitize.part import Batch, Counts, Editor
+from sanitize.part import Batch, Counts, Editor, Rewrites, Sight
 from sanitize.rowgroups import cut, text_bytes
 from sanitize.shards import CellColumn, Documents, cells_of, table_writer, writer
 from sanitize.spans import Buffers, arrow, cut_nested, splice
@@ -43,6 +43,8 @@ KEPT = pa.schema(
 )
 
 
+WORD = "WORD"  # the kind of an edit that belongs to no occurrence
+_NO_VALUE = -1
 ROWS = pa.schema([pa.field("doc_no", pa.int64())])
 
 
@@ -119,7 +121,8 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         groups.flush()
         if not rows:
             out.write_table(schema.empty_table())
-    return {"rows": rows, "bytes": shard.stat().st_size, "by_kind": done.by_kind, "masked": done.masked, "erased": done.erased}
+    told = {"by_kind": done.by_kind, "masked": done.masked, "words": done.words, "erased": done.erased}
+    return {"rows": rows, "bytes": shard.stat().st_size, **told}
 
 
 class _Groups:
@@ -261,8 +264,11 @@ class _Sheet:
         buffers = [Buffers.of(column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts) for column in columns]
         values = _values(buffers, leaf, self.flat, found)
         doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), _known_by(task, table))
-        edits = self._edit(task, found, values, doc_ids)
+        texts = _Texts(columns, buffers, doc_no, leaf, self.flat)
+        edits, found, leaf, self.flat = self._edit(task, found, values, doc_ids, texts)
+        self.found = found
         edits = self._settle(edits, found)
+        self.words = int((found.value_id[edits.row] == _NO_VALUE).sum())
         self.edits = self._edit_table(task, edits, found)
         self.kept = self._kept_table(edits, found)
         for number, column in enumerate(columns):
@@ -279,9 +285,13 @@ class _Sheet:
         self.table = table
         self.edited_rows = edits.row
 
-    def _edit(self, task: ApplyTask, found: _Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray) -> _Edits:
-        """What the editors say, one after the other; a kind belongs to the first editor that names it."""
+    def _edit(
+        self, task: ApplyTask, found: _Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray, cells: _Texts
+    ) -> tuple[_Edits, _Occurrences, I64, I64]:
+        """What the editors say, one after the other; a kind belongs to the first editor that names it. Words that an editor found by
+        reading become occurrences among the others, which are returned too, each with its leaf and its place there."""
         rows, texts, parts = [], [], []
+        words: list[_Words] = []
         spans: list[tuple[I64, I64]] = []
         wider = False
         claimed = np.zeros(len(found.names), np.bool_)
@@ -289,6 +299,14 @@ class _Sheet:
             mine = np.isin(np.array(found.names.to_pylist(), object), list(editor.kinds)) & ~claimed
             claimed |= mine
             which = np.flatnonzero(mine[found.kind] & ~found.erased) if len(found.kind) else np.empty(0, np.int64)
+            if editor.reads == "texts":
+                for made, row, one in cells.rewritten(editor, found, which, len(found.doc_no) + sum(len(one.leaf) for one in words)):
+                    words.append(one)
+                    spans.append((made.start, made.stop))
+                    rows.append(row)
+                    texts.append(made.replacement)
+                    parts.append(np.full(len(row), number, np.int32))
+                continue
             if not len(which):
                 continue
             frame = pl.DataFrame(
@@ -320,18 +338,24 @@ class _Sheet:
             spans.append((found.start_byte[erased], found.stop_byte[erased]))
         if not rows:
             nothing = np.empty(0, np.int64)
-            return _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
+            none = _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
+            return none, found, cells.leaf, cells.flat
         row = np.concatenate(rows)
+        leaf, flat = cells.leaf, cells.flat
+        if words:
+            found, place, leaf, flat = _with_words(found, leaf, flat, words)
+            row, wider = place[row], True
         start, stop = (np.concatenate(side) for side in zip(*spans, strict=True))
         # the occurrences are in order, and so are their edits, unless one takes more than its occurrence
         order = np.lexsort((-stop, start, _cell_key(found)[row])) if wider else np.argsort(row, kind="stable")
-        return _Edits(
+        edits = _Edits(
             row[order],
             start[order],
             stop[order],
             np.concatenate(parts)[order],
             pa.concat_arrays(texts).take(pa.array(order)),
         )
+        return edits, found, leaf, flat
 
     def _settle(self, edits: _Edits, found: _Occurrences) -> _Edits:
         """Edits that do not overlap: one inside another vanishes, and of two that cross the later part's remainder is masked."""
@@ -420,12 +444,74 @@ class _Edits:
     text: pa.Array
 
 
+@dataclass(frozen=True, repr=False)
+class _Words:
+    """Places in the texts that are no occurrence, found by an editor that reads them."""
+
+    doc_no: I64
+    cell: npt.NDArray[np.int32]
+    start: I64
+    stop: I64
+    leaf: I64
+    flat: I64
+
+
+@dataclass(frozen=True, repr=False)
+class _Texts:
+    """The texts of a batch for editors that read them, and where each occurrence stands."""
+
+    columns: list[CellColumn]
+    buffers: list[Buffers]
+    doc_no: I64
+    leaf: I64
+    flat: I64
+
+    def rewritten(self, editor: Editor, found: _Occurrences, mine: I64, next_row: int) -> Iterator[tuple[Rewrites, I64, _Words]]:
+        """What the editor replaces, column by column; the occurrence of each, and for what is none a new row from `next_row` on."""
+        for number, (column, buffers) in enumerate(zip(self.columns, self.buffers, strict=True)):
+            here = mine[self.leaf[mine] == number]
+            frame = pl.DataFrame(
+                {name: getattr(found, name)[here] for name in ("doc_no", "cell", "start", "start_byte", "stop_byte", "value_id")}
+            )
+            docs = self.doc_no[column.flat.rows]
+            made = editor.rewrite(Sight(docs, column.cells, buffers.column(), frame.with_columns(text_no=pl.Series(self.flat[here]))))
+            alone = np.flatnonzero(made.occurrence < 0)
+            row = np.full(len(made.start), -1, np.int64)
+            row[alone] = next_row + np.arange(len(alone))
+            with_one = np.flatnonzero(made.occurrence >= 0)
+            row[with_one] = here[made.occurrence[with_one]]
+            text_no = made.text_no[alone]
+            leaf = np.full(len(alone), number, np.int64)
+            next_row += len(alone)
+            yield made, row, _Words(docs[text_no], column.cells[text_no], made.start[alone], made.stop[alone], leaf, text_no)
+
+
+def _with_words(found: _Occurrences, leaf: I64, flat: I64, words: list[_Words]) -> tuple[_Occurrences, I64, I64, I64]:
+    """The occurrences with words among them, in order; the new place of each row, and all leaves and places in them."""
+    columns = {name: np.concatenate([getattr(found, name), *(getattr(one, name) for one in words)]) for name in ("doc_no", "cell")}
+    for side in ("start", "stop"):
+        more = [getattr(one, side) for one in words]
+        columns[f"{side}_byte"] = np.concatenate([getattr(found, f"{side}_byte"), *more])
+        columns[side] = np.concatenate([getattr(found, side), *more])
+    many = sum(len(one.leaf) for one in words)
+    columns["kind"] = np.append(found.kind, np.full(many, len(found.names), np.int32))
+    columns["value_id"] = np.append(found.value_id, np.full(many, _NO_VALUE, np.int64))
+    columns["swept"], columns["erased"] = (np.append(one, np.zeros(many, np.bool_)) for one in (found.swept, found.erased))
+    kept = tuple(np.append(one, np.zeros(many, np.bool_)) for one in found.kept)
+    names = pa.concat_arrays([found.names.cast(pa.string()), pa.array([WORD], pa.string())])
+    order = np.lexsort((-columns["stop_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    leaf, flat = np.concatenate([leaf, *(one.leaf for one in words)]), np.concatenate([flat, *(one.flat for one in words)])
+    return _Occurrences(**columns, kept=kept, names=names).take(order), place, leaf[order], flat[order]
+
+
 class _Tally:
     """What happened to the occurrences, by kind."""
 
     def __init__(self) -> None:
         self.by_kind: dict[str, dict[str, int]] = {}
-        self.masked = 0
+        self.masked = self.words = 0
         self.erased: dict[str, int] = {}
 
     def add(self, made: _Sheet) -> None:
@@ -436,6 +522,7 @@ class _Tally:
                     counts = self.by_kind.setdefault(names[kind], {"occurrences": 0, "kept": 0})
                     counts[what] += times
         self.masked += made.masked
+        self.words += made.words
         if made.found.erased.any():
             for kind, times in zip(names, np.bincount(made.found.kind[made.found.erased], minlength=len(names)).tolist(), strict=True):
                 self.erased[kind] = self.erased.get(kind, 0) + times

@@ -22,6 +22,7 @@ from sanitize.engines.engine import Engine
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.looks import Ground, without
 from sanitize.part import Counts, Editor
+from sanitize.tables import BLACKLIST
 
 I64 = npt.NDArray[np.int64]
 
@@ -48,8 +49,10 @@ def for_editors(
     drops: Sequence[Path],
     folder: Path,
     ground: Ground | None = None,
+    blacklist: Path | None = None,
 ) -> tuple[Counts, ...]:
-    """What each editor needs, as files in `folder`. `ground` is asked by editors that look at texts first."""
+    """What each editor needs, as files in `folder`. `ground` is asked by editors that look at texts first; `blacklist` is the table of the
+    plan, empty where none was counted."""
     found: list[Counts] = []
     left: Sequence[Path] = [without(engine, occurrences, drops, folder / "left.parquet")] if drops else occurrences
     taken: set[str] = set()
@@ -81,6 +84,10 @@ def for_editors(
             tables["part_stores"] = folder / f"{number}-part_stores.parquet"
             only = _value_ids(engine, left, folder / f"{number}-ids.parquet") if drops else None
             part_stores(editor.kinds, values, tables["part_stores"], only)
+        if "blacklist" in editor.needs:
+            tables["blacklist"] = blacklist or folder / "no-blacklist.parquet"
+            if blacklist is None:
+                pq.write_table(BLACKLIST.schema.empty_table(), tables["blacklist"])
         if editor.looks:
             assert ground is not None
             tables |= editor.gather(ground.for_part(editor, f"edit-{number}", chosen_kinds, left))

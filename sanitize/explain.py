@@ -67,7 +67,8 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         "sampled": summary["documents_in"],
         "sample": {
             name: summary[name]
-            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped")
+            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped", "blacklist")
+            if name in summary
         },
         "pairs": [
             {"kind": pair.kind, "before": before, "after": pair.after if _LABEL.fullmatch(pair.after) else now}

@@ -318,6 +318,8 @@ class _Seen:
         edits = edits.filter(pl.col("kind").is_in(list(kinds())))  # a mention becomes a label, which stands for no value
         asked = []
         for (name,), group in edits.group_by("kind"):
+            if str(name) not in kinds():
+                continue  # a word that is no value of any kind
             normal = kinds()[str(name)].normalise(group["value"])
             asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:

@@ -6,7 +6,7 @@ twice. Droppers run here, one after the other; their rows make the table `drops`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,49 +48,58 @@ class LookTask:
 
 def look_task(task: LookTask) -> dict[str, Any]:
     """Write `<name>.parquet` in the task's folder: what the part sees in the range. Returns its rows."""
-    between = [("doc_no", ">=", task.first), ("doc_no", "<", task.last)]
+    found = occurrences_of(task.occurrences, task.kinds)
+    schema = task.part.looks[task.name]
+    rows = 0
+    with table_writer(task.folder / f"{task.name}.parquet", schema) as out:
+        for docs, cells, texts in texts_of(task.documents, task.leaves, task.first, task.last, task.gone, task.of):
+            made = task.part.look(task.name, Sight(docs, cells, texts, here(found, docs, cells)))
+            if made.num_rows:
+                out.write_table(made.cast(schema))
+                rows += made.num_rows
+    return {"rows": rows}
+
+
+def texts_of(
+    documents: Documents, leaves: Sequence[Leaf], first: int, last: int, gone: Sequence[Path], of: Path | None = None
+) -> Iterator[tuple[I64, npt.NDArray[np.int32], pa.LargeStringArray]]:
+    """The texts of a range of documents, without nulls, leaf by leaf: document, cell and text of each. Without those whose `doc_no` stands
+    in the files `gone`; with `of` only those that stand there."""
+    between = [("doc_no", ">=", first), ("doc_no", "<", last)]
 
     def numbers(path: Path) -> I64:
         return np.asarray(pq.read_table(path, columns=["doc_no"], filters=between, partitioning=None).column("doc_no"), np.int64)
 
-    gone = np.concatenate([np.empty(0, np.int64), *(numbers(path) for path in task.gone)])
-    wanted = np.unique(numbers(task.of)) if task.of is not None else None
-    first, last = (task.first, task.last) if wanted is None else (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
-    found = _occurrences(task)
-    schema = task.part.looks[task.name]
-    rows = 0
-    with table_writer(task.folder / f"{task.name}.parquet", schema) as out:
-        for table in task.documents.read(first, last, [*dict.fromkeys(leaf.column for leaf in task.leaves)]):
-            there = ~np.isin(np.asarray(table.column("doc_no"), np.int64), gone)
-            if wanted is not None:
-                there &= np.isin(np.asarray(table.column("doc_no"), np.int64), wanted)
-            table = table.filter(pa.array(there)).combine_chunks()
-            if not table.num_rows:
-                continue
-            doc_no = np.asarray(table.column("doc_no"), np.int64)
-            for column in cells_of(table, list(task.leaves)):
-                texts, places = column.flat.texts, np.arange(len(column.flat.texts))
-                if texts.null_count:
-                    places = np.flatnonzero(np.asarray(pc.is_valid(texts)))
-                    texts = texts.take(pa.array(places))
-                docs, cells = doc_no[column.flat.rows[places]], column.cells[places]
-                made = task.part.look(task.name, Sight(docs, cells, texts, _here(found, docs, cells)))
-                if made.num_rows:
-                    out.write_table(made.cast(schema))
-                    rows += made.num_rows
-    return {"rows": rows}
+    away = np.concatenate([np.empty(0, np.int64), *(numbers(path) for path in gone)])
+    wanted = np.unique(numbers(of)) if of is not None else None
+    if wanted is not None:
+        first, last = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
+    for table in documents.read(first, last, [*dict.fromkeys(leaf.column for leaf in leaves)]):
+        there = ~np.isin(np.asarray(table.column("doc_no"), np.int64), away)
+        if wanted is not None:
+            there &= np.isin(np.asarray(table.column("doc_no"), np.int64), wanted)
+        table = table.filter(pa.array(there)).combine_chunks()
+        if not table.num_rows:
+            continue
+        doc_no = np.asarray(table.column("doc_no"), np.int64)
+        for column in cells_of(table, list(leaves)):
+            texts, places = column.flat.texts, np.arange(len(column.flat.texts))
+            if texts.null_count:
+                places = np.flatnonzero(np.asarray(pc.is_valid(texts)))
+                texts = texts.take(pa.array(places))
+            yield doc_no[column.flat.rows[places]], column.cells[places], texts
 
 
-def _occurrences(task: LookTask) -> pl.DataFrame:
-    """The occurrences of the part's kinds in the range, in order."""
-    if task.occurrences is None:
+def occurrences_of(path: Path | None, kinds: Sequence[str]) -> pl.DataFrame:
+    """The occurrences of some kinds in one task's file, in order."""
+    if path is None:
         return pl.DataFrame(schema=dict.fromkeys(_OF_OCCURRENCES, pl.Int64))
-    table = pq.read_table(task.occurrences, columns=[*_OF_OCCURRENCES, "kind"], partitioning=None)
-    mine = pc.is_in(table.column("kind").cast(pa.string()), value_set=pa.array(task.kinds, pa.string()))
+    table = pq.read_table(path, columns=[*_OF_OCCURRENCES, "kind"], partitioning=None)
+    mine = pc.is_in(table.column("kind").cast(pa.string()), value_set=pa.array(kinds, pa.string()))
     return pl.DataFrame(table.filter(mine).select(_OF_OCCURRENCES))
 
 
-def _here(found: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32]) -> pl.DataFrame:
+def here(found: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32]) -> pl.DataFrame:
     """The occurrences in some cells, with `text_no`: which of the cells."""
     if not found.height or not len(docs):
         return found.head(0).with_columns(text_no=pl.lit(0, pl.Int64))

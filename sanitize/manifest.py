@@ -69,10 +69,12 @@ def summary_of(
     public_key: bool,
     dropped: Sequence[Mapping[str, Any]] = (),
     told: Sequence[Mapping[str, Any]] = (),
+    blacklist: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The part of the summary that follows from input, plan and key alone; it stands in the manifest too.
 
-    `dropped` says how many documents each part dropped and why, `told` what editors say beyond the counts of their kinds.
+    `dropped` says how many documents each part dropped and why, `told` what editors say beyond the counts of their kinds, `blacklist` how
+    many n-grams are listed, where the plan asks for that.
     """
     for kind, entry in kinds.items():
         if kind in plan.edited:
@@ -97,6 +99,7 @@ def summary_of(
         "by_kind": kinds,
         "erased": sum(times for result in applied for times in result["erased"].values()),
         "parts": [dict(one) for one in told],
+        **({} if blacklist is None else {"blacklist": {**blacklist, "masked": sum(result["words"] for result in applied)}}),
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
         "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
         "drill": dict(drilled),

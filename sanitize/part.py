@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -94,8 +94,22 @@ class Batch:
     doc_ids: pa.DictionaryArray
 
 
+@dataclass(frozen=True, repr=False)
+class Rewrites:
+    """What an editor that reads texts replaces in them: the text of each span, its first byte and the byte after, what stands there instead
+    (large_string), and the row of the occurrence that goes with it, -1 where none does."""
+
+    text_no: I64
+    start: I64
+    stop: I64
+    replacement: pa.LargeStringArray
+    occurrence: I64
+
+
 class Editor(Part):
     """A part that replaces spans. `policy` says what the leak check may expect of it.
+
+    One that `reads` texts gives its spans in `rewrite`, and `run` is not asked; an occurrence of its kinds has to go with one of them.
 
     The first `keep` occurrences of every value, among what earlier parts left, arrive marked `kept` and must stay. An editor that decides
     by itself which occurrences go makes a table `goes` in `gather`; all others are then `kept`.
@@ -103,6 +117,7 @@ class Editor(Part):
 
     kinds: tuple[str, ...]
     keep: int = 0
+    reads: ClassVar[Literal["occurrences", "texts"]] = "occurrences"
 
     @property
     def policy(self) -> Policy:
@@ -124,6 +139,10 @@ class Editor(Part):
     def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """Rows of `batch.occurrences` that are replaced, the replacement of each (large_string), and rows for the vault's `labels`."""
         raise NotImplementedError(f"{type(self).__name__} lacks run()")
+
+    def rewrite(self, sight: Sight) -> Rewrites:
+        """What it replaces in some texts; `sight` has the occurrences of its kinds that no earlier part claims."""
+        raise NotImplementedError(f"{type(self).__name__} lacks rewrite()")
 
     def reach(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
         """First byte and byte after what each of `run`'s edits replaces in its cell, where that is more than the occurrence itself."""
@@ -184,7 +203,8 @@ def checked(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> 
             *outer, key = first["loc"]
             for step in outer:
                 inner = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
-                model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else model
+                among = [one for one in (inner, *get_args(inner)) if isinstance(one, type) and issubclass(one, BaseModel)]
+                model = among[0] if among else model
             raise PlanError(f"{path}: unknown key; {nearest(str(key), model.model_fields)}") from None
         raise PlanError(f"{path}: {first['msg']}") from None
 

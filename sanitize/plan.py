@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,6 +30,17 @@ class Find(BaseModel):
     finders: tuple[str, ...] = ("patterns",)
 
 
+class Blacklist(BaseModel):
+    """The `[blacklist]` table: below `k` users a word, or an n-gram of up to `n` words, is an indirect identifier (k = 1 lists none);
+    `direct` lists the values found as well."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    VERSION: ClassVar[int] = 1  # raise it when the list changes for the same settings and input
+    k: int = Field(default=2, ge=1, le=100)
+    n: int = Field(default=1, ge=1, le=3)
+    direct: bool = True
+
+
 class _Source(BaseModel):
     """The shape of a plan file, before its parts are loaded."""
 
@@ -40,6 +51,7 @@ class _Source(BaseModel):
     find: Find
     drop: tuple[dict[str, Any], ...] = ()
     edit: tuple[dict[str, Any], ...] = ()
+    blacklist: Blacklist | None = None
 
 
 class Plan(BaseModel):
@@ -53,6 +65,7 @@ class Plan(BaseModel):
     find: Find
     droppers: tuple[Any, ...] = Field(default=())
     editors: tuple[Any, ...] = Field(default=())
+    blacklist: Blacklist | None = None
 
     def __repr__(self) -> str:
         return f"Plan({visible(self.name)}: {'; '.join(f'{name} {said}' for name, said in self._told() if said)})"
@@ -79,6 +92,7 @@ class Plan(BaseModel):
 
     def resolved(self) -> dict[str, Any]:
         """Every setting with its value, as it stands in the manifest."""
+        counted = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
         return {
             "name": self.name,
             "about": self.about,
@@ -87,6 +101,7 @@ class Plan(BaseModel):
             "find": self.find.model_dump(mode="json"),
             "drop": [dropper.model_dump(mode="json") for dropper in self.droppers],
             "edit": [editor.model_dump(mode="json") for editor in self.editors],
+            **counted,
         }
 
     @classmethod
@@ -98,7 +113,9 @@ class Plan(BaseModel):
     def hash(self, *more: object) -> str:
         """Sixteen hexadecimal digits of everything that decides what comes out; `more` adds what lies outside the plan."""
         resolved = {key: value for key, value in self.resolved().items() if key not in ("name", "about")}
-        text = json.dumps([resolved, [type(part).VERSION for part in (*self.droppers, *self.editors)], *more], sort_keys=True, default=str)
+        versions = [type(part).VERSION for part in (*self.droppers, *self.editors)]
+        versions += [] if self.blacklist is None else [type(self.blacklist).VERSION]
+        text = json.dumps([resolved, versions, *more], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @property
@@ -165,6 +182,13 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
                 raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
             if kind not in shape.find.kinds:
                 raise PlanError(f"{where}: {place} names {kind}, which is not in find.kinds; add it there, or take it out here")
+    for number, editor in enumerate(editors):
+        if "blacklist" in editor.needs and shape.blacklist is None:
+            raise PlanError(f"{where}: edit[{number}].use = {editor.use!r} masks what a blacklist lists; give the plan a [blacklist] table")
+        if "direct" in getattr(editor, "reasons", ()) and shape.blacklist is not None and not shape.blacklist.direct:
+            raise PlanError(
+                f"{where}: edit[{number}].reasons names direct, and blacklist.direct is false; set it to true, or take direct out"
+            )
     decided = {kind for editor in editors for kind in editor.kinds} | set(shape.leave)
     for kind in shape.find.kinds:
         if kind not in decided:
@@ -179,6 +203,7 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
         find=shape.find,
         droppers=droppers,
         editors=editors,
+        blacklist=shape.blacklist,
     )
 
 

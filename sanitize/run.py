@@ -1,6 +1,6 @@
 """The hall: one plan over one corpus, room after room, resumable.
 
-    read -> find -> count -> drop -> edit and apply -> verify -> publish
+    read -> find -> count -> drop -> blacklist -> edit and apply -> verify -> publish
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command goes on where it was stopped. What a room
 wrote is used again as long as everything it depends on is the same: another plan on the same WORK redoes edit, apply and verify only.
@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from sanitize import apply, counts, crash, drill, forget, tombstones, vault
+from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
@@ -51,6 +52,7 @@ class Run:
         self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
         self.folder = index.work / "runs" / self.hash
         self.flagged = self.folder / "counts" / "flagged.parquet"
+        self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
         self.written = 0  # documents of users who are to be forgotten
 
@@ -58,6 +60,11 @@ class Run:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
         self.index.hold(self.out)
+        if self.plan.blacklist is not None and self.plan.blacklist.k > 1:
+            # files that are read in place say now whether they name users; of others it is known once they are read
+            units = self.index.survey.units
+            if all(unit.view and "user_id" not in dict(unit.columns).values() for unit in units):
+                raise UsageError(NO_USER)
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
@@ -72,6 +79,7 @@ class Run:
             write_json(self.folder / "command.json", command)
         crash.at("run:described")
         drops = self._drop()
+        listed = self._blacklist(drops)
         counted = self._count(drops)
         applied = self._applied([self._apply_job(counted, no) for no in range(len(self.index.ranges))])
         verified = self._verify(counted, applied)
@@ -85,6 +93,7 @@ class Run:
             kinds=self._kinds(found["documents_by_kind"], drops),
             applied=applied,
             dropped=self._dropped(drops),
+            blacklist=listed,
             told=[
                 {"part": editor.use, **said}
                 for editor, counts in zip(self.plan.editors, counted, strict=True)
@@ -144,6 +153,25 @@ class Run:
         with self.index.stages.measure("drop"), disk_trouble(self.index.work):
             return drop(self._ground(()), self.plan.droppers, self.folder / "drops")
 
+    def _blacklist(self, drops: Sequence[Path]) -> dict[str, Any] | None:
+        """The blacklist of the documents that remain, in the vault of this run; its counts, where the plan asks for one."""
+        if self.plan.blacklist is None:
+            return None
+        files = self.index.files("tables", "occurrences") if self.erased.names or self.erased.users else []
+        gone, mentions = ([self.folder / "forget" / name / path.name for path in files] for name in ("gone", "mentions"))
+        with self.index.stages.measure("blacklist"), disk_trouble(self.index.work):
+            found = blacklist(
+                self.plan.blacklist,
+                self._ground((*drops, *gone)),
+                kinds=self.plan.find.kinds,
+                key=self.index.key,
+                out=self.blacklisted,
+                erased=self.erased.values,
+                mentions=mentions,
+            )
+            self.listed = sha256(self.blacklisted)
+        return found
+
     def _dropped(self, drops: Sequence[Path]) -> list[dict[str, Any]]:
         """How many documents went, by part and reason, in the order of the plan."""
         forgotten = [{"part": apply.SUBJECT, "reason": "erased", "documents": self.written}] if self.written else []
@@ -176,6 +204,7 @@ class Run:
                 drops=drops,
                 folder=task.folder,
                 ground=ground,
+                blacklist=self.blacklisted if self.plan.blacklist else None,
             )
             return {"editors": [{name: str(path) for name, path in one.tables.items()} for one in found]}
 
@@ -307,6 +336,8 @@ class Run:
         forgets = [erased, [sha256(path) for path in mentioned], written] if erased or written else []
         forgets += ["shunned"] if self.shunned and forget.says(self.folder / "edits" / name, self.shunned) else []
         hangs_on = [[sha256(path) for path in sweep], *forgets]
+        if any("blacklist" in editor.needs for editor in self.plan.editors):
+            hangs_on.append(self.listed)
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()

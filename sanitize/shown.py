@@ -46,3 +46,11 @@ def by_kind(by_kind: Mapping[str, Mapping[str, Any]]) -> str:
         (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left"]) for kind, entry in by_kind.items()
     ]
     return table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
+
+
+def listed(blacklist: Mapping[str, Any]) -> str:
+    """A blacklist in counts."""
+    many = {reason: sum(one["ngrams"] for one in blacklist["listed"] if one["reason"] == reason) for reason in ("direct", "indirect")}
+    few = f" and {many['indirect']:,} n-grams of fewer than {blacklist['k']} users" if blacklist["k"] > 1 else ""
+    nobody = f", {blacklist['without_user']:,} of them of nobody" if blacklist["without_user"] else ""
+    return f"{many['direct']:,} values{few} in {blacklist['documents']:,} documents{nobody}; the list is in the vault"

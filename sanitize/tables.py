@@ -150,10 +150,10 @@ NGRAMS = _table(
 
 BLACKLIST = _table(
     "blacklist",
-    "one n-gram that a model must not learn to say (vault)",
+    "one n-gram that a model must not learn to say, and why, sorted by (n, reason, ngram) (vault)",
     _NGRAM,
     _SIZE,
-    ("users", _I64, "by how many users"),
+    ("users", _I64, "by how many users; null for direct ones, which are listed however many there are"),
     _REASON,
 )
 

@@ -155,7 +155,19 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "--keep of the text": (nothing, f"{RUN} --keep text", 2, ["--keep text", "main text"]),
     "--sanitize of numbers": (nothing, f"{RUN} --sanitize n", 2, ["--sanitize n", "holds no text"]),
     "two policies": (nothing, f"{RUN} --keep subject --drop subject", 2, ["subject", "--keep", "--drop"]),
-    "an unknown plan": (nothing, f"{RUN} --plan rmtf", 2, ["rmtf", "baseline, erase, header_dedup, redact, rmft", "Did you mean rmft?"]),
+    "an unknown plan": (
+        nothing,
+        f"{RUN} --plan rmtf",
+        2,
+        ["rmtf", "baseline, blacklist, erase, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+    ),
+    "a blacklist without users": (nothing, "run in.parquet -o out --plan blacklist", 2, ["[blacklist]", "--user-column"]),
+    "a blacklist whose users are all missing": (
+        lambda f: (f / "in.jsonl").write_text('{"text": "one", "user_id": null}\n{"text": "two"}\n'),
+        "run in.jsonl -o out --plan blacklist",
+        2,
+        ["[blacklist]", "--user-column"],
+    ),
     "a plan with an unknown key": (
         lambda f: own_plan(f, "leve = []\n" + FIND + EDIT),
         f"{RUN} --plan mine.toml",

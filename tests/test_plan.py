@@ -20,6 +20,8 @@ SHIPPED = {
     "erase": dict.fromkeys(KINDS, ("rmft", 0)),
     "redact": dict.fromkeys(KINDS, ("redact", 0)),
     "baseline": dict.fromkeys(KINDS, None),
+    "blacklist": dict.fromkeys(KINDS, None),
+    "mask_words": dict.fromkeys(KINDS, ("mask_words", 0)),
     "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRETS, ("redact", 0))},
 }
 
@@ -46,7 +48,7 @@ def test_a_shipped_plan_decides_about_every_kind(name: str) -> None:
 def test_what_a_plan_promises(name: str) -> None:
     plan = load_plan(name)
     assert plan.name == name and plan.about.endswith(".")
-    assert plan.publishable == (name not in ("baseline", "header_dedup"))
+    assert plan.publishable == (name not in ("baseline", "blacklist", "header_dedup"))
     policies = {editor.use + str(editor.keep): editor.policy for editor in plan.editors}
     promised = {use + str(keep): "keep" if keep else "erase" for use, keep in set(SHIPPED[name].values()) - {None}}
     assert policies == {use: "ledger" if use == "header_dedup0" else policy for use, policy in promised.items()}
@@ -93,7 +95,12 @@ def test_the_first_editor_that_names_a_kind_has_it(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ("", 'use = "rmft"', 'use = "rmtf"', ["mine.toml: edit[0].use = 'rmtf'", "known: header_dedup, redact, rmft", "Did you mean rmft?"]),
+    (
+        "",
+        'use = "rmft"',
+        'use = "rmtf"',
+        ["mine.toml: edit[0].use = 'rmtf'", "known: header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+    ),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
     ("wrong value", 'use = "rmft"', 'use = "rmft"\nkeep = -1', ["mine.toml: edit[0].keep", "greater than or equal to 0"]),
@@ -103,6 +110,22 @@ WRONG = [
     ("unknown key", 'leave = ["URL"]', 'leve = ["URL"]', ["mine.toml: leve: unknown key", "Did you mean leave?"]),
     # bug: the keys of the whole plan are named, not those of [find]
     ("unknown key of find", "[find]", '[find]\nfinder = ["patterns"]', ["mine.toml: find.finder: unknown key", "Did you mean finders?"]),
+    ("blacklist of none", "[find]", "[blacklist]\nk = 0\n[find]", ["mine.toml: blacklist.k", "greater than or equal to 1"]),
+    ("blacklist too long", "[find]", "[blacklist]\nn = 4\n[find]", ["mine.toml: blacklist.n", "less than or equal to 3"]),
+    ("unknown key of blacklist", "[find]", "[blacklist]\ndirekt = true\n[find]", ["blacklist.direkt: unknown key", "Did you mean direct?"]),
+    ("masks without a list", 'use = "rmft"', 'use = "mask_words"', ["edit[0].use = 'mask_words'", "give the plan a [blacklist] table"]),
+    (
+        "masks what is not listed",
+        '[[edit]]\nuse = "rmft"',
+        '[blacklist]\ndirect = false\n[[edit]]\nuse = "mask_words"',
+        ["edit[0].reasons names direct", "blacklist.direct is false"],
+    ),
+    (
+        "kinds without a promise",
+        'use = "rmft"',
+        'use = "mask_words"\nreasons = ["indirect"]',
+        ["mine.toml: edit[0]", 'takes the reason "direct"'],
+    ),
     ("no find", '[find]\nkinds = ["EMAIL_ADDRESS", "URL"]', "", ["mine.toml: find"]),
     ("unknown finder", "[find]", '[find]\nfinders = ["pattern"]', ["mine.toml: find.finders", "Did you mean patterns?"]),
     ("unknown kind", '"URL"]\n[[', '"URL", "EMAIL_ADRESS"]\n[[', ["find.kinds", "'EMAIL_ADRESS'", "Did you mean EMAIL_ADDRESS?"]),
@@ -132,7 +155,9 @@ def test_a_wrong_plan_says_what_is_wrong(tmp_path: Path, _case: str, old: str, n
 
 @pytest.mark.parametrize("name", ["rmtf", "nowhere.toml", "sanitize/plans/rmft"])
 def test_an_unknown_plan_names_those_there_are(name: str) -> None:
-    with pytest.raises(PlanError, match="neither a shipped plan nor a file; known: baseline, erase, header_dedup, redact, rmft"):
+    with pytest.raises(
+        PlanError, match="neither a shipped plan nor a file; known: baseline, blacklist, erase, header_dedup, mask_words, redact, rmft"
+    ):
         load_plan(name)
 
 

@@ -19,7 +19,7 @@ from sanitize.options import (
     UserColumn,
     columns_of,
 )
-from sanitize.shown import by_kind, show
+from sanitize.shown import by_kind, listed, show
 
 
 def command(
@@ -58,6 +58,8 @@ def explained(told: Mapping[str, Any]) -> str:
     ]
     lines += ["", f"In the first {told['sampled']:,} documents:", "", by_kind(told["sample"]["by_kind"]), ""]
     lines += [f"  {one['documents']:,} dropped by {one['part']}: {one['reason']}" for one in told["sample"]["dropped"]]
+    if "blacklist" in told["sample"]:
+        lines += [f"  blacklist      {listed(told['sample']['blacklist'])}"]
     lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in told["pairs"]]
     lines.append("\nValues are masked by shape. Nothing was written.")
     return "\n".join(lines)

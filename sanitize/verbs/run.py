@@ -32,7 +32,7 @@ from sanitize.options import (
     one_of,
     settings_of,
 )
-from sanitize.shown import by_kind, show
+from sanitize.shown import by_kind, listed, show
 
 
 def command(
@@ -112,6 +112,8 @@ def _ran(summary: Mapping[str, Any]) -> str:
     if summary["kept_originals"]:
         firsts = " (the first of each value)" if not summary["parts"] else ""
         lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan{firsts}")
+    if "blacklist" in summary:
+        lines.append(f"blacklist {listed(summary['blacklist'])}")
     for told in summary["parts"]:
         most = sorted(told.get("by_field", {}).items(), key=lambda entry: -entry[1]["occurrences"])[:6]
         fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most) or "nothing"

@@ -1,0 +1,378 @@
+"""The user-word blacklist: words and n-grams that fewer than `k` users wrote, and the values found: what a training must not say.
+
+Users and n-grams are a bipartite graph, and an n-gram of a degree below k is an indirect identifier (privacy-preserving masked language
+modeling, section 3). Degrees are counted level by level: an n-gram that holds a listed shorter one is protected with it, and is neither
+counted nor listed, which bounds memory by what is frequent. Words are those of `words.spoken`; n-grams do not reach over the end of a
+text. A value that was found is a direct identifier: the words that it touches in its text, in a row, as one entry. Documents without a
+user count as one user together, so that they cannot vouch for each other; a document that was dropped or set aside does not count.
+
+A word is known by 64 bits, an n-gram by the place of its first words and of its last one among the frequent ones. Each size is one pass
+over the texts in tasks and one statement over what they saw.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sanitize import queries, tables
+from sanitize.cells import Leaf
+from sanitize.degrees import Degrees, Places
+from sanitize.errors import UsageError
+from sanitize.keyed import Key, siphash
+from sanitize.looks import Ground, here, occurrences_of, texts_of
+from sanitize.plan import Blacklist
+from sanitize.publish import Job, hashed, perform
+from sanitize.shards import Documents, sha256, table_writer
+from sanitize.spans import Buffers, arrow
+from sanitize.words import Spoken, spoken, touched
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+NO_USER = "[blacklist]: no document says who wrote it; name the column that does with --user-column"
+SEEN = pa.schema(
+    [
+        pa.field("gram", pa.int64()),  # a word's hash; else the place of the first words among the frequent ones, and that of the last + 1
+        pa.field("user_hash", pa.int64()),  # keyed hash of one of its users; null: it has k of them
+    ]
+)
+SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
+DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
+_PIECE = 1 << 20  # bytes of text at a time
+_BLOCK = 1 << 18  # rows of the list at a time
+_LAST, _TAIL = 32, (1 << 32) - 1  # the bits of an n-gram's number that are of its last word
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenTask:
+    """One range of documents whose n-grams of one size are counted by user."""
+
+    first: int
+    last: int
+    documents: Documents
+    leaves: tuple[Leaf, ...]
+    size: int
+    k: int
+    key: Key
+    smaller: tuple[Path, ...]  # the n-grams of each smaller size with their users, up to k
+    gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there
+    occurrences: Path
+    kinds: tuple[str, ...]  # those whose values are direct identifiers
+    erased: tuple[int, ...]  # values of people who are to be forgotten: nobody said their words
+    mentions: tuple[Path, ...]  # where such people are named
+    folder: Path
+
+    @property
+    def told(self) -> str:
+        """The task in words, for an error."""
+        return self.documents.told(self.first, self.last)
+
+
+def seen_task(task: SeenTask) -> dict[str, Any]:
+    """Write `seen.parquet`, the n-grams of the range with their users; with single words also `spelled.parquet`, what they are, and
+    `direct.parquet`, the values found. Returns how many words were read, and how many documents have no user."""
+    user_of, hashes = _users(task)
+    places = [Places(_frequent(path, task.k)) for path in task.smaller]
+    found = occurrences_of(task.occurrences, task.kinds)
+    unsaid = _unsaid(task)
+    spelled, direct, counted = [SPELLED.empty_table()], [DIRECT.empty_table()], np.zeros(task.last - task.first, np.bool_)
+    read = 0
+    with table_writer(task.folder / "seen.parquet", SEEN) as out:
+
+        def write(grams: U64, users: I32) -> None:
+            column = pa.array(hashes[np.maximum(users, 0)] if len(hashes) else np.empty(0, np.int64), mask=users < 0)
+            out.write_table(pa.table([pa.array(grams.view(np.int64)), column], schema=SEEN))
+
+        degrees = Degrees(task.k, write) if task.k > 1 else None
+        for docs, cells, texts in _pieces(texts_of(task.documents, task.leaves, task.first, task.last, task.gone)):
+            buffers = Buffers.of(texts)
+            words = spoken(buffers)
+            if unsaid.height:
+                words.hashes[_touching(buffers, words, here(unsaid, docs, cells))[0]] = 0
+            read += int(np.count_nonzero(words.hashes))
+            counted[docs - task.first] = True
+            if degrees is not None:
+                grams, begins = _grams_of(words, places)
+                new = degrees.add(grams, user_of[docs[words.text_no[begins]] - task.first])
+                if task.size == 1 and len(new):
+                    rows = begins[np.sort(new[np.unique(grams[new], return_index=True)[1]])]
+                    spelled.append(pa.table([words.hashes[rows].view(np.int64), words.spelled(buffers, rows)], schema=SPELLED))
+            if task.size == 1 and task.kinds:
+                direct.append(_direct(buffers, words, here(found, docs, cells)))
+        if degrees is not None:
+            degrees.done()
+    if task.size == 1:
+        _write_once(pa.concat_tables(spelled), "gram", task.folder / "spelled.parquet")
+        _write_once(pa.concat_tables(direct), "ngram", task.folder / "direct.parquet")
+    none = len(hashes) - 1 if len(hashes) else -1  # the last number is nobody's
+    return {"words": read, "documents": int(counted.sum()), "without_user": int((user_of[counted] == none).sum())}
+
+
+def _unsaid(task: SeenTask) -> pl.DataFrame:
+    """Where something stands that is to be forgotten."""
+    columns = occurrences_of(None, ()).columns
+    files = [*([task.occurrences] if task.erased else ()), *task.mentions]
+    read = [pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None)) for path in files]
+    if not read:
+        return occurrences_of(None, ())
+    gone = pl.Series(task.erased, dtype=pl.Int64)
+    read[0] = read[0].filter(pl.col("value_id").is_in(gone.implode())) if task.erased else read[0]
+    return pl.concat(read).sort("doc_no", "cell", "start")
+
+
+def _pieces(sights: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
+    """The same texts, a few at a time: their columns then stay in the cache."""
+    for docs, cells, texts in sights:
+        offsets = Buffers.of(texts).offsets
+        low = 0
+        while low < len(texts):
+            high = max(low + 1, int(np.searchsorted(offsets, offsets[low] + _PIECE, side="right")) - 1)
+            yield docs[low:high], cells[low:high], texts.slice(low, high - low)
+            low = high
+
+
+def _users(task: SeenTask) -> tuple[I32, I64]:
+    """A number for the user of every document of the range, and the keyed hash of each number; the last one stands for nobody."""
+    hashed = [np.empty(0, np.uint64)]
+    for table in task.documents.read(task.first, task.last, ["user_id"]):
+        encoded = table.column("user_id").combine_chunks().cast(pa.large_string()).dictionary_encode()
+        known = siphash(encoded.dictionary.cast(pa.large_binary()), task.key.subkey("user")) >> np.uint64(1) | np.uint64(1)
+        hashed.append(np.append(known, np.uint64(0))[np.asarray(encoded.indices.fill_null(-1), np.int64)])
+    # descending, so that nobody, whose hash is zero, is the last
+    distinct, number = np.unique(~np.append(np.concatenate(hashed), np.uint64(0)), return_inverse=True)
+    return number[:-1].astype(np.int32), (~distinct).view(np.int64)
+
+
+def _frequent(degrees: Path, k: int) -> U64:
+    """The numbers of the n-grams of one size that k users wrote, in the order of their file."""
+    table = pq.read_table(degrees, columns=["gram", "users"], partitioning=None)
+    return np.asarray(table.filter(pc.equal(table.column("users"), k)).column("gram"), np.int64).view(np.uint64)
+
+
+def _grams_of(words: Spoken, smaller: Sequence[Places]) -> tuple[U64, I64]:
+    """The n-grams of one word more than `smaller` has sizes whose shorter ones are all frequent, and the place of their first word."""
+    begins = np.flatnonzero(words.hashes)
+    grams = words.hashes[begins]
+    single: I64 = np.empty(0, np.int64)  # the place of each word
+    for size, known in enumerate(smaller, 1):
+        place = np.full(len(words.hashes), -1, np.int64)
+        place[begins] = known.of(grams)
+        single = place if size == 1 else single
+        # both that it is made of are frequent, and its words stand in one text
+        begins = np.flatnonzero((place[:-1] >= 0) & (place[1:] >= 0))
+        begins = begins[begins + size < len(words.hashes)]
+        begins = begins[words.text_no[begins] == words.text_no[begins + size]]
+        grams = ((place[begins] << _LAST) | (single[begins + size] + 1)).view(np.uint64)
+    return grams, begins
+
+
+def _direct(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> pa.Table:
+    """The words that each occurrence touches, in a row, as far as it touches any."""
+    at, edges = _touching(buffers, words, found)
+    rows, back = np.unique(at, return_inverse=True)
+    text = words.spelled(buffers, rows).cast(pa.string()).take(pa.array(back))
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(edges, pa.int32()), text), " ")
+    said = np.logical_and.reduceat(words.hashes[at] != 0, edges[:-1]) if len(at) else np.empty(0, np.bool_)
+    return pa.table([joined.cast(pa.large_string()), np.diff(edges).astype(np.int32)], schema=DIRECT).filter(pa.array(said))
+
+
+def _touching(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> tuple[I64, I64]:
+    """The words that occurrences touch, one occurrence after the other, and where those of each that touches any begin."""
+    base = buffers.offsets[found["text_no"].to_numpy()]
+    first, after = touched(words, base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy())
+    many = after - first
+    first, many = first[many > 0], many[many > 0]
+    edges = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
+    return np.arange(edges[-1]) + np.repeat(first - edges[:-1], many), edges
+
+
+def _write_once(table: pa.Table, key: str, path: Path) -> None:
+    """A table with one row of each key, ascending."""
+    frame = pl.DataFrame(table).unique(key).sort(key)
+    with table_writer(path, table.schema) as out:
+        out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table.schema))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Count:
+    """What is counted, and over what."""
+
+    settings: Blacklist
+    ground: Ground
+    kinds: tuple[str, ...]
+    key: Key
+    erased: tuple[int, ...]
+    mentions: Sequence[Path]
+    aside: Path
+    fingerprint: str
+
+
+def blacklist(
+    settings: Blacklist,
+    ground: Ground,
+    *,
+    kinds: Sequence[str],
+    key: Key,
+    out: Path,
+    erased: tuple[int, ...] = (),
+    mentions: Sequence[Path] = (),
+) -> dict[str, Any]:
+    """Make the table `blacklist` at `out`, unless it is there; returns the settings, the documents (and those without a user) and words
+    it was counted over, and how many n-grams it lists by size and reason. `kinds` are those whose values are direct identifiers; values
+    that are `erased`, and names at their `mentions` (one file a task), are not said by anybody.
+
+    UsageError where no document has a user.
+    """
+    aside = ground.folder.parent / "blacklist"
+
+    count = _Count(
+        settings=settings,
+        ground=ground,
+        kinds=tuple(kinds) if settings.direct else (),
+        key=key,
+        erased=erased,
+        mentions=mentions,
+        aside=aside,
+        fingerprint=hashed(ground.fingerprint, erased, [sha256(path) for path in (*ground.gone, *mentions)]),
+    )
+
+    def work(task: _Aside) -> dict[str, Any]:
+        if settings.k > 1 and not _anybody(ground.documents):
+            raise UsageError(NO_USER)
+        return _counted(count, task.folder / "blacklist.parquet")
+
+    task = _Aside(ground.spill / "blacklist")
+    made = perform(
+        Job(
+            work=work,
+            task=task,
+            record=ground.folder.parent / "tasks" / "blacklist.json",
+            fingerprint=count.fingerprint,
+            outputs={"blacklist.parquet": out},
+        )
+    )
+    shutil.rmtree(aside, ignore_errors=True)  # what the levels left
+    return made
+
+
+@dataclass(frozen=True)
+class _Aside:
+    """A task without anything but its folder."""
+
+    folder: Path
+
+
+def _anybody(documents: Documents) -> bool:
+    """True where some document has a user."""
+    tables_ = documents.read(0, documents.count, ["user_id"])
+    return any(table.column("user_id").null_count < table.num_rows for table in tables_)
+
+
+def _counted(count: _Count, out: Path) -> dict[str, Any]:
+    """Level after level, and the table."""
+    settings, aside, ask = count.settings, count.aside, count.ground.engine.sql
+    aside.mkdir(parents=True, exist_ok=True)
+    results, first = _seen(count, 1, ())
+    direct = aside / "direct.parquet"
+    ask(queries.query("blacklist_direct").text, {"direct": first["direct"]}, direct)
+    smaller: list[Path] = []
+    for size in range(1, settings.n + 1) if settings.k > 1 else ():  # nothing has fewer than one user
+        files = first if size == 1 else _seen(count, size, tuple(smaller))[1]
+        degrees = aside / f"degrees-{size}.parquet"
+        ask(queries.query("blacklist_degrees").text, {"seen": files["seen"]}, degrees, k=settings.k)
+        if size == 1:  # the order of the words becomes that of all n-grams
+            words = aside / "words.parquet"
+            ask(queries.query("blacklist_words").text, {"degrees": [degrees], "spelled": first["spelled"]}, words)
+            degrees = words
+        smaller.append(degrees)
+    listed = _write(settings.k, direct, smaller, out)
+    return {
+        **settings.model_dump(),
+        **{name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")},
+        "listed": listed,
+    }
+
+
+def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> list[dict[str, Any]]:
+    """The table, from the n-grams of each size with their users; returns how many it lists by size and reason."""
+    found = pl.DataFrame(pq.read_table(direct, partitioning=None))
+    listed: Counter[tuple[int, str]] = Counter(dict.fromkeys(((size, "indirect") for size in range(1, len(sizes) + 1)), 0))
+    with table_writer(out, tables.BLACKLIST.schema) as file:
+
+        def write(ngrams: pl.Series, n: pl.Series | int, users: pl.Series | None, reason: str) -> None:
+            many = len(ngrams)
+            sizes = n.to_numpy().astype(np.int32) if isinstance(n, pl.Series) else np.full(many, n, np.int32)
+            for size, times in zip(*np.unique(sizes, return_counts=True), strict=True):
+                listed[int(size), reason] += int(times)
+            counts = pa.nulls(many, pa.int64()) if users is None else users.to_arrow()
+            reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(many, np.int64)))
+            file.write_table(pa.table([arrow(ngrams), sizes, counts, reasons], schema=tables.BLACKLIST.schema))
+
+        word, heads = pl.Series([], dtype=pl.String), np.empty(0, np.int64)
+        for size, path in enumerate(sizes, 1):
+            mine = found.filter(pl.col("n") == size)
+            write(mine["ngram"], mine["n"], None, "direct")
+            with pq.ParquetFile(path) as degrees:
+                for batch in degrees.iter_batches(_BLOCK, use_threads=False):
+                    rows = pl.DataFrame(batch).filter(pl.col("users") < k)
+                    if size == 1:
+                        write(rows["word"], 1, rows["users"], "indirect")
+                        continue
+                    gram = rows["gram"].to_numpy()
+                    parts = [gram >> _LAST, (gram & _TAIL) - 1]
+                    if size == 3:
+                        parts[:1] = [heads[parts[0]] >> _LAST, (heads[parts[0]] & _TAIL) - 1]
+                    spelled = pl.DataFrame({str(place): word.gather(part) for place, part in enumerate(parts)})
+                    write(spelled.select(pl.concat_str(pl.all(), separator=" ")).to_series(), size, rows["users"], "indirect")
+            if size == 1 and len(sizes) > 1:
+                table = pl.DataFrame(pq.read_table(path, columns=["word", "users"], partitioning=None))
+                word = table.filter(pl.col("users") == k)["word"]
+            if size == 2 and len(sizes) > 2:
+                heads = _frequent(path, k).view(np.int64)
+        rest = found.filter(pl.col("n") > len(sizes))
+        write(rest["ngram"], rest["n"], None, "direct")
+    return [{"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(listed.items())]
+
+
+def _seen(count: _Count, size: int, smaller: tuple[Path, ...]) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
+    """What the tasks return of one size, and their tables."""
+    ground = count.ground
+    names = ("seen", "spelled", "direct") if size == 1 else ("seen",)
+    files: dict[str, list[Path]] = {name: [] for name in names}
+    jobs = []
+    for no, (first, last) in enumerate(ground.ranges):
+        task = SeenTask(
+            first=first,
+            last=last,
+            documents=ground.documents,
+            leaves=ground.leaves,
+            size=size,
+            k=count.settings.k,
+            key=count.key,
+            smaller=smaller,
+            gone=ground.gone,
+            occurrences=ground.occurrences[no],
+            kinds=count.kinds,
+            erased=count.erased,
+            mentions=tuple(count.mentions[no : no + 1]),
+            folder=ground.spill / f"blacklist-{size}-{no}",
+        )
+        outputs = {f"{name}.parquet": count.aside / f"{name}-{size}" / f"{no:05d}.parquet" for name in names}
+        for name in names:
+            files[name].append(outputs[f"{name}.parquet"])
+        # the smaller sizes follow from what the fingerprint says
+        record = count.aside / "tasks" / f"{size}-{no:05d}.json"
+        jobs.append(Job(work=seen_task, task=task, record=record, fingerprint=count.fingerprint, outputs=outputs))
+    return ground.map("blacklist", jobs), files

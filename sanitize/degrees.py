@@ -1,0 +1,141 @@
+"""Numbers of things with their users, counted up to k: the table that a blacklist is counted in, and the one its next level asks.
+
+Open addressing in columns: a number of 64 bits stands in one of the slots after the place that its multiple names. Most words of a text
+are known to have k users soon, and one look at the table passes them over; memory is 8 bytes a slot and 4 for each of k - 1 users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, and nothing like a number that is counted: neighbours come to lie far apart
+_BLOCK = 1 << 15  # things at a time: their columns then stay in the second-level cache
+_FIRST = 1 << 17  # slots; a block of new numbers must find room beside what is there
+_LOAD = 0.55  # of the slots that are taken before there are more
+_FREE, _FULL = -1, -2
+
+
+class _Slots:
+    """Distinct numbers, none of them zero, each in a slot of its own."""
+
+    def __init__(self, slots: int) -> None:
+        self.keys = np.zeros(slots, np.uint64)
+        self._shift = np.uint64(64 - (slots.bit_length() - 1))
+
+    def places(self, numbers: U64, *, put: bool) -> tuple[I64, I64]:
+        """The slot of each number, and which of them were `put` into a free one, once or more often; without `put`, one that is not there
+        has the free slot that ended the search."""
+        at = ((numbers * _STEP) >> self._shift).view(np.int64)
+        new = [np.empty(0, np.int64)]
+        rest = np.flatnonzero(self.keys[at] != numbers)
+        while len(rest):
+            place, wanted = at[rest], numbers[rest]
+            free = self.keys[place] == 0
+            if put:
+                # where two want the same slot one of them has it now
+                self.keys[place[free]] = wanted[free]
+                done = self.keys[place] == wanted
+                new.append(rest[free & done])
+            else:
+                done = free | (self.keys[place] == wanted)
+            rest = rest[~done]
+            at[rest] = (at[rest] + 1) & (len(self.keys) - 1)
+        return at, np.concatenate(new)
+
+
+class Places:
+    """The place of a number in an ascending column, asked for whole columns."""
+
+    def __init__(self, ascending: U64) -> None:
+        self._slots = _Slots(max(_FIRST, 1 << int(len(ascending) / _LOAD).bit_length()))
+        self._numbers = np.full(len(self._slots.keys), -1, np.int32)
+        for low in range(0, len(ascending), _BLOCK):
+            block = ascending[low : low + _BLOCK]
+            at, _ = self._slots.places(block, put=True)
+            self._numbers[at] = np.arange(low, low + len(block), dtype=np.int32)
+
+    def of(self, numbers: U64) -> I32:
+        """The place of each, -1 for one that is not there."""
+        out = np.empty(len(numbers), np.int32)
+        for low in range(0, len(numbers), _BLOCK):
+            block = numbers[low : low + _BLOCK]
+            out[low : low + _BLOCK] = self._numbers[self._slots.places(block, put=False)[0]]
+        return out
+
+
+class Degrees:
+    """How many users each number has: up to k - 1 by name, and with one more it is full.
+
+    What is counted goes to `out` at the end, and whenever the slots would take more than `most` bytes: all pairs of a number and a user,
+    and for a number that is full one pair with -1. Whoever reads what came out in several parts puts them together.
+    """
+
+    def __init__(self, k: int, out: Callable[[U64, I32], None], most: int = 384 << 20) -> None:
+        assert k > 1
+        self._k, self._out = k, out
+        self._count = 0
+        self._most = max(_FIRST, 1 << ((most // (8 + 4 * (k - 1))).bit_length() - 1))
+        self._renew(_FIRST)
+
+    def add(self, numbers: U64, users: I32) -> I64:
+        """Count numbers with their users (from 0). Returns the places of those that were new, with some of them twice."""
+        new = [np.empty(0, np.int64)]
+        for low in range(0, len(numbers), _BLOCK):
+            block, mine = numbers[low : low + _BLOCK], users[low : low + _BLOCK]
+            at, fresh = self._slots.places(block, put=True)
+            new.append(fresh + low)
+            self._count += len(fresh)
+            self._settle(at, mine)
+            if self._count > _LOAD * len(self._slots.keys):
+                self._count = int(np.count_nonzero(self._slots.keys))  # some were counted twice
+                if self._count > _LOAD * len(self._slots.keys):
+                    self._grow()
+        return np.concatenate(new)
+
+    def _settle(self, at: I64, users: I32) -> None:
+        """Give each user a place beside the number in the slot, or find the number full."""
+        rows = np.flatnonzero(self._users[0][at] != _FULL)
+        at, users = at[rows], users[rows]
+        for names in self._users:
+            free = names[at] == _FREE
+            names[at[free]] = users[free]
+            rest = names[at] != users
+            at, users = at[rest], users[rest]
+        self._users[0][at] = _FULL
+
+    def done(self) -> None:
+        """Let go of everything."""
+        held = np.flatnonzero(self._slots.keys)
+        numbers, first = self._slots.keys[held], self._users[0][held]
+        self._out(numbers, np.where(first == _FULL, np.int32(-1), first))
+        rows = np.flatnonzero(first != _FULL)
+        for names in self._users[1:]:
+            rows = rows[names[held[rows]] != _FREE]
+            if len(rows):
+                self._out(numbers[rows], names[held[rows]])
+        self._renew(_FIRST)
+
+    def _renew(self, slots: int) -> None:
+        self._slots = _Slots(slots)
+        self._users = [np.full(slots, _FREE, np.int32) for _ in range(self._k - 1)]
+        self._count = 0
+
+    def _grow(self) -> None:
+        """The same in four times the slots; where these are all there may be, everything goes out."""
+        before, users, count = self._slots.keys, self._users, self._count
+        if len(before) >= self._most:
+            return self.done()
+        self._renew(min(self._most, 4 * len(before)))
+        held = np.flatnonzero(before)
+        for low in range(0, len(held), _BLOCK):
+            rows = held[low : low + _BLOCK]
+            at, _ = self._slots.places(before[rows], put=True)
+            for names, old in zip(self._users, users, strict=True):
+                names[at] = old[rows]
+        self._count = count
