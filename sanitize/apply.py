@@ -46,6 +46,7 @@ KEPT = pa.schema(
 WORD = "WORD"  # the kind of an edit that belongs to no occurrence
 _NO_VALUE = -1
 ROWS = pa.schema([pa.field("doc_no", pa.int64())])
+DRAWS = pa.schema([pa.field("part", pa.int32()), pa.field("draw", pa.int64())])  # draws that stand for all documents, by editor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +96,13 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         table_writer(task.folder / "kept.parquet", KEPT) as kept_out,
         table_writer(task.folder / "labels.parquet", tables.LABELS.schema) as labels_out,
         table_writer(task.folder / "rows.parquet", ROWS) as rows_out,
+        _Spent(task) as spent,
     ):
         groups = _Groups(out)
         at = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
-        for table in task.documents.read(task.first, task.last, names if "doc_id" in names else ["doc_id", *names]):
+        asked = [name for editor in task.editors for name in editor.columns]
+        for table in task.documents.read(task.first, task.last, [*dict.fromkeys(["doc_id", *names, *asked])]):
             table = table.combine_chunks()
             stop = int(np.searchsorted(occurrences.doc_no, table.column("doc_no")[-1].as_py(), side="right"))
             if len(gone):
@@ -114,6 +117,7 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
             kept_out.write_table(made.kept)
             for labels in made.labels:
                 labels_out.write_table(labels)
+            spent.add(made.spent)
             done.add(made)
             clean = _columns(task, made.table).select(schema.names)
             groups.add(clean)
@@ -123,6 +127,42 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
             out.write_table(schema.empty_table())
     told = {"by_kind": done.by_kind, "masked": done.masked, "words": done.words, "erased": done.erased}
     return {"rows": rows, "bytes": shard.stat().st_size, **told}
+
+
+class _Spent:
+    """What mechanisms with a claim spent, on its way into the task's tables `ledger` and `draws`; without such an editor there are none."""
+
+    def __init__(self, task: ApplyTask) -> None:
+        self._editors, self._folder = task.editors, task.folder
+        self._rows: list[pa.Table] = []
+        self._draws: list[pa.Table] = []
+
+    def __enter__(self) -> _Spent:
+        return self
+
+    def add(self, draws: pl.DataFrame) -> None:
+        """Takes the draws that the edits of a batch show: part (its number), doc_no, column, draw."""
+        rows = draws.unique().group_by("part", "doc_no").agg(units=pl.len().cast(pl.Int64)).sort("part", "doc_no")
+        epsilon = pl.Series([editor.spends()["epsilon"] if editor.unit else 0.0 for editor in self._editors], dtype=pl.Float64)
+        part = rows["part"].cast(pl.Int64).to_list()
+        names = [editor.use for editor in self._editors]
+        columns = {
+            "part": pa.array([names[no] for no in part], pa.string()).dictionary_encode(),
+            "unit": pa.array([self._editors[no].unit for no in part], pa.string()),
+            "doc_no": rows["doc_no"].to_arrow(),
+            "units": rows["units"].to_arrow(),
+            "epsilon_per_unit": epsilon.gather(part).to_arrow(),
+        }
+        self._rows.append(pa.table([columns[name] for name in tables.LEDGER.schema.names], schema=tables.LEDGER.schema))
+        shared = [no for no, editor in enumerate(self._editors) if editor.unit and editor.spends()["shared"]]
+        self._draws.append(draws.filter(pl.col("part").is_in(shared)).select("part", "draw").unique().sort("part", "draw").to_arrow())
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and any(editor.unit for editor in self._editors):
+            for name, made, schema in (("ledger", self._rows, tables.LEDGER.schema), ("draws", self._draws, DRAWS)):
+                with table_writer(self._folder / f"{name}.parquet", schema) as out:
+                    for table in made:
+                        out.write_table(table.cast(schema))
 
 
 class _Groups:
@@ -264,11 +304,17 @@ class _Sheet:
         buffers = [Buffers.of(column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts) for column in columns]
         values = _values(buffers, leaf, self.flat, found)
         doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), _known_by(task, table))
-        texts = _Texts(columns, buffers, doc_no, leaf, self.flat)
+        texts = _Texts(columns, buffers, doc_no, leaf, self.flat, _known_by(task, table), table)
         edits, found, leaf, self.flat = self._edit(task, found, values, doc_ids, texts)
         self.found = found
         edits = self._settle(edits, found)
         self.words = int((found.value_id[edits.row] == _NO_VALUE).sum())
+        drawn = edits.row[self.draw[edits.row] >= 0]
+        part = edits.part[self.draw[edits.row] >= 0]
+        # an editor numbers its draws in one column at a time, unless they stand for all documents
+        shared = np.array([bool(editor.unit) and editor.spends()["shared"] for editor in task.editors] + [False])
+        column = np.where(shared[part], 0, leaf[drawn])
+        self.spent = pl.DataFrame({"part": part, "doc_no": found.doc_no[drawn], "column": column, "draw": self.draw[drawn]})
         self.edits = self._edit_table(task, edits, found)
         self.kept = self._kept_table(edits, found)
         for number, column in enumerate(columns):
@@ -292,6 +338,7 @@ class _Sheet:
         reading become occurrences among the others, which are returned too, each with its leaf and its place there."""
         rows, texts, parts = [], [], []
         words: list[_Words] = []
+        draws: list[tuple[I64, I64]] = []
         spans: list[tuple[I64, I64]] = []
         wider = False
         claimed = np.zeros(len(found.names), np.bool_)
@@ -304,8 +351,13 @@ class _Sheet:
                     words.append(one)
                     spans.append((made.start, made.stop))
                     rows.append(row)
+                    if made.draw is not None:
+                        draws.append((row, made.draw))
                     texts.append(made.replacement)
                     parts.append(np.full(len(row), number, np.int32))
+                    if editor.unit:  # what no span of a mechanism touches stands as it is
+                        left = np.setdiff1d(which, row)
+                        found.kept[number][left] = True
                 continue
             if not len(which):
                 continue
@@ -339,12 +391,16 @@ class _Sheet:
         if not rows:
             nothing = np.empty(0, np.int64)
             none = _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
+            self.draw = np.full(len(found.doc_no), -1, np.int64)
             return none, found, cells.leaf, cells.flat
         row = np.concatenate(rows)
-        leaf, flat = cells.leaf, cells.flat
+        leaf, flat, place = cells.leaf, cells.flat, np.arange(len(found.doc_no))
         if words:
             found, place, leaf, flat = _with_words(found, leaf, flat, words)
             row, wider = place[row], True
+        self.draw = np.full(len(found.doc_no), -1, np.int64)
+        for shown, draw in draws:
+            self.draw[place[shown]] = draw
         start, stop = (np.concatenate(side) for side in zip(*spans, strict=True))
         # the occurrences are in order, and so are their edits, unless one takes more than its occurrence
         order = np.lexsort((-stop, start, _cell_key(found)[row])) if wider else np.argsort(row, kind="stable")
@@ -465,6 +521,8 @@ class _Texts:
     doc_no: I64
     leaf: I64
     flat: I64
+    known_by: pa.Array
+    table: pa.Table
 
     def rewritten(self, editor: Editor, found: _Occurrences, mine: I64, next_row: int) -> Iterator[tuple[Rewrites, I64, _Words]]:
         """What the editor replaces, column by column; the occurrence of each, and for what is none a new row from `next_row` on."""
@@ -474,7 +532,15 @@ class _Texts:
                 {name: getattr(found, name)[here] for name in ("doc_no", "cell", "start", "start_byte", "stop_byte", "value_id")}
             )
             docs = self.doc_no[column.flat.rows]
-            made = editor.rewrite(Sight(docs, column.cells, buffers.column(), frame.with_columns(text_no=pl.Series(self.flat[here]))))
+            sight = Sight(
+                docs,
+                column.cells,
+                buffers.column(),
+                frame.with_columns(text_no=pl.Series(self.flat[here])),
+                pa.DictionaryArray.from_arrays(pa.array(column.flat.rows.astype(np.int32)), self.known_by),
+                self.table.select(list(editor.columns)).take(pa.array(column.flat.rows)) if editor.columns else None,
+            )
+            made = editor.rewrite(sight)
             alone = np.flatnonzero(made.occurrence < 0)
             row = np.full(len(made.start), -1, np.int64)
             row[alone] = next_row + np.arange(len(alone))

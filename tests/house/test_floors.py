@@ -14,10 +14,10 @@ PACKAGES = ("sanitize", "train", "eval")
 # from the ground up; a folder stands for all its files. DESIGN's floors, with the rooms that grew since set between them.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
-    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees"),
-    ("views", "decoded", "figures", "notebook"),
-    ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "ledger", "pages"),
-    ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher", "mentions", "tombstones"),
+    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition"),
+    ("views", "decoded", "figures", "notebook", "masked"),
+    ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
+    ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher", "mentions", "tombstones", "ledger"),
     ("corpus", "index", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full"),
     ("manifest", "reading", "counts", "blacklist", "verify"),
