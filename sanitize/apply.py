@@ -313,8 +313,8 @@ class _Sheet:
         part = edits.part[self.draw[edits.row] >= 0]
         # an editor numbers its draws in one column at a time, unless they stand for all documents
         shared = np.array([bool(editor.unit) and editor.spends()["shared"] for editor in task.editors] + [False])
-        column = np.where(shared[part], 0, leaf[drawn])
-        self.spent = pl.DataFrame({"part": part, "doc_no": found.doc_no[drawn], "column": column, "draw": self.draw[drawn]})
+        where = np.where(shared[part], 0, leaf[drawn])
+        self.spent = pl.DataFrame({"part": part, "doc_no": found.doc_no[drawn], "column": where, "draw": self.draw[drawn]})
         self.edits = self._edit_table(task, edits, found)
         self.kept = self._kept_table(edits, found)
         for number, column in enumerate(columns):

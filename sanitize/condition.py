@@ -60,7 +60,8 @@ class Condition:
 
     def of(self, table: pa.Table) -> npt.NDArray[np.bool_]:
         """True for every row that fits."""
-        return np.logical_or.reduce([np.logical_and.reduce([one.of(table) for one in all_of]) for all_of in self.any_of])
+        found = np.logical_or.reduce([np.logical_and.reduce([one.of(table) for one in all_of]) for all_of in self.any_of])
+        return np.asarray(found, np.bool_)
 
     def check(self, schema: pa.Schema) -> None:
         """Raises PlanError for a column that is not there, or that cannot be compared with its value."""

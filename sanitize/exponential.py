@@ -86,7 +86,7 @@ def uniform(high: U64, low: U64) -> F64:
 
 
 def weights(utilities: npt.NDArray[Any], bounds: Bounds, epsilon: float) -> F64:
-    """exp((clipped utility - upper) / T): the weights of the draw, in (0, 1], in float64. Raises ValueError where a utility is no number."""
+    """exp((clipped utility - upper) / T): the weights of the draw, in (0, 1]. Raises ValueError where a utility is no number."""
     exact = np.asarray(utilities, np.float64)
     if np.isnan(exact).any():
         raise ValueError("the model gives NaN for a logit; nothing is drawn around a failure")

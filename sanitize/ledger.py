@@ -40,8 +40,8 @@ def accounts(
 ) -> list[dict[str, Any]]:
     """One account for each editor that spends, from the tables `ledger` and `draws` of all tasks.
 
-    `alone`: nothing else in the plan touches the texts. `prior` has other runs over the same corpus; `users` are tables (doc_no, user_id) of
-    all documents, None where nobody is named.
+    `alone`: nothing else in the plan touches the texts. `prior` has other runs over the same corpus; `users` are tables
+    (doc_no, user_id) of all documents, None where nobody is named.
     """
     spending = [(no, editor) for no, editor in enumerate(editors) if editor.unit]
     if not spending:
@@ -103,7 +103,7 @@ def words(account: Mapping[str, Any]) -> list[str]:
         )
     if account["claim"] == unit:
         said.append(
-            f"The claim is for each {unit} drawn and not for documents: where it was drawn was chosen by looking at the data, or other parts edit too."
+            f"The claim is for each {unit} drawn and not for documents: the data decided where it was drawn, or other parts edit too."
         )
     if account["epsilon_of_user"]:
         said.append(f"All documents of one user add up to {account['epsilon_of_user']['max']:,.0f} at most.")

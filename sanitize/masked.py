@@ -77,7 +77,7 @@ class MaskedModel:
         if device != "cpu" and not torch.cuda.is_available():
             raise PlanError(f"device = {device!r}: there is no such device here; use cpu")
         self.torch, self.folder, self.device = torch, folder, device
-        transformers.utils.logging.disable_progress_bar()
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             config: Any = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

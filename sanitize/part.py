@@ -32,8 +32,8 @@ class Sight:
     """What a part sees of some whole documents when it looks at texts, before anything is edited.
 
     `texts` (large_string, no nulls) with the document and the cell of each; `occurrences` has those of the part's kinds that earlier parts
-    left, in order: doc_no, cell, start, start_byte, stop_byte, value_id. An editor that rewrites has more: `doc_ids`, what draws hang on, and
-    `facts`, the `columns` that it asks for, both with one entry for each text.
+    left, in order: doc_no, cell, start, start_byte, stop_byte, value_id. An editor that rewrites has more: `doc_ids`, what
+    draws hang on, and `facts`, the `columns` that it asks for, both with one entry for each text.
     """
 
     doc_no: I64

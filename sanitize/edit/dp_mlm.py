@@ -16,6 +16,7 @@ draw, once each.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -294,7 +295,7 @@ class DpMlm(Editor):
 
 def _tagger(name: str) -> Any:
     try:
-        import spacy
+        spacy: Any = importlib.import_module("spacy")
     except ImportError:
         raise MissingExtra("spacy", "presidio") from None
     try:
