@@ -112,6 +112,8 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         | dict(summary.get("drill") or {}),
         "publishable": bool(summary.get("publishable", False)),
         "seeded": summary.get("key") == "seed",
+        "accounts": [dict(one) for one in summary.get("ledger", ())],
+        "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.get("ledger", ())),
         "plan_name": summary.get("plan_name") or "unnamed",
         "plan_hash": summary.get("plan_hash", ""),
         "about": dict(summary.get("plan", {})).get("about", ""),

@@ -1,4 +1,4 @@
-"""The mechanism against its closed formula, in the middle, in the tail and between neighbours; and each test against samplers that are wrong.
+"""The mechanism against its closed formula, in the middle, in the tail and between neighbours; each test against wrong samplers too.
 
 A test is a function of a sampler, so that it can be held against mutants: one that forgets the factor 2 of the exponential mechanism, one
 whose temperature is 5 % off, and one that adds up in half precision. A test that takes a mutant for the mechanism is no test.

@@ -9,8 +9,8 @@ import pytest
 from sanitize.exponential import Bounds
 
 WORDS = """
-    ada bob carol dan erin write call meet today tomorrow the a to of in at river garden lamp stone bridge market letter number red blue green
-    small large old new one two three four five is was has said told asked went came near under over with from and or not but so
+    ada bob carol dan erin write call meet today tomorrow the a to of in at river garden lamp stone bridge market letter number red blue
+    green small large old new one two three four five is was has said told asked went came near under over with from and or not but so
 """.split()
 TEXTS = [
     "Ada went to the market with Bob.",
