@@ -21,14 +21,13 @@ import pyarrow.parquet as pq
 from sanitize import tables
 from sanitize.cells import Leaf, replaced
 from sanitize.keyed import Key, siphash
+from sanitize.ledger import Spent
 from sanitize.part import Batch, Counts, Editor, Rewrites, Sight
-from sanitize.rowgroups import cut, text_bytes
+from sanitize.rowgroups import Groups
 from sanitize.shards import CellColumn, Documents, cells_of, table_writer, writer
 from sanitize.spans import Buffers, arrow, cut_nested, splice
 
 I64 = npt.NDArray[np.int64]
-ROW_GROUP = 5_000  # rows of an output row group, unless its texts are long; part of what makes the files byte-identical
-ROW_GROUP_BYTES = 64 << 20
 SUBJECT = "subject"  # the part that erases a person, in `edits`
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 
@@ -46,7 +45,6 @@ KEPT = pa.schema(
 WORD = "WORD"  # the kind of an edit that belongs to no occurrence
 _NO_VALUE = -1
 ROWS = pa.schema([pa.field("doc_no", pa.int64())])
-DRAWS = pa.schema([pa.field("part", pa.int32()), pa.field("draw", pa.int64())])  # draws that stand for all documents, by editor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +94,9 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         table_writer(task.folder / "kept.parquet", KEPT) as kept_out,
         table_writer(task.folder / "labels.parquet", tables.LABELS.schema) as labels_out,
         table_writer(task.folder / "rows.parquet", ROWS) as rows_out,
-        _Spent(task) as spent,
+        Spent(task.editors, task.folder) as spent,
     ):
-        groups = _Groups(out)
+        groups = Groups(out)
         at = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
         asked = [name for editor in task.editors for name in editor.columns]
@@ -117,7 +115,7 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
             kept_out.write_table(made.kept)
             for labels in made.labels:
                 labels_out.write_table(labels)
-            spent.add(made.spent)
+            spent.add(*made.spent)
             done.add(made)
             clean = _columns(task, made.table).select(schema.names)
             groups.add(clean)
@@ -127,74 +125,6 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
             out.write_table(schema.empty_table())
     told = {"by_kind": done.by_kind, "masked": done.masked, "words": done.words, "erased": done.erased}
     return {"rows": rows, "bytes": shard.stat().st_size, **told}
-
-
-class _Spent:
-    """What mechanisms with a claim spent, on its way into the task's tables `ledger` and `draws`; without such an editor there are none."""
-
-    def __init__(self, task: ApplyTask) -> None:
-        self._editors, self._folder = task.editors, task.folder
-        self._rows: list[pa.Table] = []
-        self._draws: list[pa.Table] = []
-
-    def __enter__(self) -> _Spent:
-        return self
-
-    def add(self, draws: pl.DataFrame) -> None:
-        """Takes the draws that the edits of a batch show: part (its number), doc_no, column, draw."""
-        rows = draws.unique().group_by("part", "doc_no").agg(units=pl.len().cast(pl.Int64)).sort("part", "doc_no")
-        epsilon = pl.Series([editor.spends()["epsilon"] if editor.unit else 0.0 for editor in self._editors], dtype=pl.Float64)
-        part = rows["part"].cast(pl.Int64).to_list()
-        names = [editor.use for editor in self._editors]
-        columns = {
-            "part": pa.array([names[no] for no in part], pa.string()).dictionary_encode(),
-            "unit": pa.array([self._editors[no].unit for no in part], pa.string()),
-            "doc_no": rows["doc_no"].to_arrow(),
-            "units": rows["units"].to_arrow(),
-            "epsilon_per_unit": epsilon.gather(part).to_arrow(),
-        }
-        self._rows.append(pa.table([columns[name] for name in tables.LEDGER.schema.names], schema=tables.LEDGER.schema))
-        shared = [no for no, editor in enumerate(self._editors) if editor.unit and editor.spends()["shared"]]
-        self._draws.append(draws.filter(pl.col("part").is_in(shared)).select("part", "draw").unique().sort("part", "draw").to_arrow())
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None and any(editor.unit for editor in self._editors):
-            for name, made, schema in (("ledger", self._rows, tables.LEDGER.schema), ("draws", self._draws, DRAWS)):
-                with table_writer(self._folder / f"{name}.parquet", schema) as out:
-                    for table in made:
-                        out.write_table(table.cast(schema))
-
-
-class _Groups:
-    """Rows on their way into row groups, which end after a fixed number of rows or bytes of text, whatever the batches were."""
-
-    def __init__(self, out: pq.ParquetWriter) -> None:
-        self._out = out
-        self._waiting: list[pa.Table] = []
-        self._sizes = np.empty(0, np.int64)
-
-    def add(self, table: pa.Table) -> None:
-        """Takes rows, and writes the row groups that are complete with them."""
-        (batch,) = table.combine_chunks().to_batches()
-        self._waiting.append(table)
-        self._sizes = np.concatenate([self._sizes, text_bytes(batch)])
-        if len(self._sizes) >= ROW_GROUP or int(self._sizes.sum()) > ROW_GROUP_BYTES:
-            self._write(last=False)
-
-    def flush(self) -> None:
-        """Writes what is left."""
-        if self._waiting:
-            self._write(last=True)
-
-    def _write(self, last: bool) -> None:
-        joined, low = pa.concat_tables(self._waiting), 0
-        for full, high in cut(self._sizes, ROW_GROUP_BYTES, ROW_GROUP):
-            if high == joined.num_rows and high - full < ROW_GROUP and not last:
-                break  # it may become larger
-            self._out.write_table(joined.slice(full, high - full).combine_chunks(), row_group_size=ROW_GROUP)
-            low = high
-        self._waiting = [joined.slice(low)] if low < joined.num_rows else []
-        self._sizes = self._sizes[low:]
 
 
 @dataclass(frozen=True, repr=False)
@@ -309,12 +239,9 @@ class _Sheet:
         self.found = found
         edits = self._settle(edits, found)
         self.words = int((found.value_id[edits.row] == _NO_VALUE).sum())
-        drawn = edits.row[self.draw[edits.row] >= 0]
-        part = edits.part[self.draw[edits.row] >= 0]
-        # an editor numbers its draws in one column at a time, unless they stand for all documents
-        shared = np.array([bool(editor.unit) and editor.spends()["shared"] for editor in task.editors] + [False])
-        where = np.where(shared[part], 0, leaf[drawn])
-        self.spent = pl.DataFrame({"part": part, "doc_no": found.doc_no[drawn], "column": where, "draw": self.draw[drawn]})
+        drawn = np.flatnonzero(self.draw[edits.row] >= 0)
+        rows = edits.row[drawn]
+        self.spent = (edits.part[drawn], found.doc_no[rows], leaf[rows], self.draw[rows])
         self.edits = self._edit_table(task, edits, found)
         self.kept = self._kept_table(edits, found)
         for number, column in enumerate(columns):

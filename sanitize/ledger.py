@@ -18,13 +18,57 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize import tables
 from sanitize.part import Editor
-from sanitize.shards import read_json
+from sanitize.shards import read_json, table_writer
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 SEEDED = "none (seeded run: the draws can be made again by anyone who knows the seed)"
 OUTSIDE = "none (the model was trained on the corpus itself, which the mechanism knows nothing of)"
 WARNING = "dp_mlm: the model was trained on the corpus itself; what it learned from it is outside of the guarantee, and nothing is claimed"
+DRAWS = pa.schema([pa.field("part", pa.int32()), pa.field("draw", pa.int64())])  # draws that stand for all documents, by editor
 STRONG = 10.0  # above it the chance of a result may change by more than 22,000 times
+
+
+class Spent:
+    """What mechanisms with a claim spent, on its way into the task's tables `ledger` and `draws`; without such an editor there are none."""
+
+    def __init__(self, editors: Sequence[Editor], folder: Path) -> None:
+        self._editors, self._folder = editors, folder
+        self._rows: list[pa.Table] = []
+        self._draws: list[pa.Table] = []
+
+    def __enter__(self) -> Spent:
+        return self
+
+    def add(self, part: I32, doc_no: I64, column: I64, draw: I64) -> None:
+        """Takes the draws that the edits of a batch show: number of the editor, document, column, and number of the draw. An editor numbers
+        its draws in one column at a time, unless they stand for all documents."""
+        shared = np.array([bool(editor.unit) and bool(editor.spends()["shared"]) for editor in self._editors] + [False])
+        draws = pl.DataFrame({"part": part, "doc_no": doc_no, "column": np.where(shared[part], 0, column), "draw": draw})
+        rows = draws.unique().group_by("part", "doc_no").agg(units=pl.len().cast(pl.Int64)).sort("part", "doc_no")
+        epsilon = pl.Series([editor.spends()["epsilon"] if editor.unit else 0.0 for editor in self._editors], dtype=pl.Float64)
+        which = rows["part"].cast(pl.Int64).to_list()
+        names = [editor.use for editor in self._editors]
+        columns = {
+            "part": pa.array([names[no] for no in which], pa.string()).dictionary_encode(),
+            "unit": pa.array([self._editors[no].unit for no in which], pa.string()),
+            "doc_no": rows["doc_no"].to_arrow(),
+            "units": rows["units"].to_arrow(),
+            "epsilon_per_unit": epsilon.gather(which).to_arrow(),
+        }
+        self._rows.append(pa.table([columns[name] for name in tables.LEDGER.schema.names], schema=tables.LEDGER.schema))
+        mine = pl.Series(np.flatnonzero(shared).astype(np.int32)).implode()
+        self._draws.append(draws.filter(pl.col("part").is_in(mine)).select("part", "draw").unique().sort("part", "draw").to_arrow())
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and any(editor.unit for editor in self._editors):
+            for name, made, schema in (("ledger", self._rows, tables.LEDGER.schema), ("draws", self._draws, DRAWS)):
+                with table_writer(self._folder / f"{name}.parquet", schema) as out:
+                    for table in made:
+                        out.write_table(table.cast(schema))
 
 
 def accounts(

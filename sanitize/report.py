@@ -169,6 +169,7 @@ def _action(editor: Mapping[str, Any] | None) -> str:
         "rmft": "every occurrence a fresh stand-in of the same shape",
         "redact": "every occurrence a label",
         "header_dedup": "repeats leave the mail headers, all else stays",
+        "dp_mlm": "words drawn by a masked language model, at the epsilon of the ledger",
         "mask_words": "every word of every occurrence a mask, and wherever else all of them are said",
     }
     return known.get(use, f"edited by {use}")
