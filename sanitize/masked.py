@@ -1,9 +1,9 @@
 """Logits of a masked language model at one masked word each, from a folder on this machine; many texts at once.
 
 The input of a row is a pair: the tokens around a word as they are, and the same with the word behind one mask. Every row sees the
-original text, so that rows hang on nothing but their own text and can be taken in any order. Rows are batched by length in batches of
-one fixed shape: what a row gives does then not hang on its neighbours (on a CPU; held by a test). The head of the model, which costs as
-much as all layers where the vocabulary is large, is asked at the mask only.
+original text, so that rows hang on nothing but their own text and can be taken in any order. Rows of one length go together, in batches
+of one fixed shape without padding: what a row gives does then not hang on its neighbours (on a CPU; held by a test). The head of the
+model, which costs as much as all layers where the vocabulary is large, is asked at the mask only.
 
 torch and transformers are invited when a model is opened; no code of the model folder is run, and weights are read from safetensors only.
 """
@@ -26,7 +26,6 @@ from sanitize.errors import MissingExtra, PlanError
 from sanitize.exponential import CARD, Bounds
 
 I64 = npt.NDArray[np.int64]
-STEP = 16  # lengths are padded to a multiple of it
 _HEADS = ("cls", "lm_head")  # BERT and its kin; RoBERTa and its kin
 _WORD = re.compile(r"[^\W_]+")
 
@@ -96,11 +95,10 @@ class MaskedModel:
         if not heads:
             raise PlanError(f"{folder}: a model of the type {config.model_type}; those with a head at one position are BERT and RoBERTa")
         self.head = getattr(self.model, heads[0])
-        self.pad = int(self.tokenizer.pad_token_id or 0)
         self.mask = int(self.tokenizer.mask_token_id)
         self.special, self.kinds = self._template()
         self.around = sum(len(ids) for ids, _ in self.special)  # special tokens of a pair
-        learned = int(config.max_position_embeddings) - (self.pad + 1 if heads[0] == "lm_head" else 0)
+        learned = int(config.max_position_embeddings) - (int(config.pad_token_id or 0) + 1 if heads[0] == "lm_head" else 0)
         self.longest = min(learned, int(self.tokenizer.model_max_length))
         self.candidates, self.words = self._vocabulary(int(config.vocab_size))
 
@@ -155,8 +153,7 @@ class MaskedModel:
     def logits(self, rows: Sequence[Row], batch: int) -> Iterator[tuple[I64, npt.NDArray[np.float32]]]:
         """The logits of all candidates at the mask: which rows, and (rows, candidates) of them; shortest first."""
         torch = self.torch
-        lengths = np.array([-(-(len(row) + self.around) // STEP) * STEP for row in rows], np.int64)
-        lengths = np.minimum(lengths, self.longest)
+        lengths = np.array([len(row) + self.around for row in rows], np.int64)
         wanted = torch.as_tensor(self.candidates, device=self.device)
         order = np.argsort(lengths, kind="stable")
         edges = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
@@ -164,20 +161,10 @@ class MaskedModel:
             for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
                 for at in range(low, high, batch):
                     mine = order[at : min(at + batch, high)]
-                    width = int(lengths[mine[0]])
-                    ids, types, there = (
-                        np.full((batch, width), self.pad),
-                        np.zeros((batch, width), np.int64),
-                        np.zeros((batch, width), np.int64),
-                    )
-                    places = np.zeros(batch, np.int64)
-                    for line in range(batch):  # the shape is always the same: a short batch repeats its first row
-                        told, kinds, place = self._pair(rows[int(mine[line] if line < len(mine) else mine[0])])
-                        ids[line, : len(told)], types[line, : len(told)], there[line, : len(told)] = told, kinds, 1
-                        places[line] = place
-                    given = {"input_ids": ids, "attention_mask": there}
-                    if self.typed:
-                        given["token_type_ids"] = types
+                    # the shape is always the same: a short batch repeats its first row
+                    pairs = [self._pair(rows[int(mine[line] if line < len(mine) else mine[0])]) for line in range(batch)]
+                    ids, types, places = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+                    given = {"input_ids": ids, **({"token_type_ids": types} if self.typed else {})}
                     inputs = {name: torch.as_tensor(value, device=self.device) for name, value in given.items()}
                     hidden = self.model.base_model(**inputs).last_hidden_state
                     at_mask = hidden[torch.arange(batch, device=self.device), torch.as_tensor(places, device=self.device)]

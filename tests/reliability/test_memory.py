@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import apply
+from sanitize import rowgroups
 from sanitize.rowgroups import batches, cut, text_bytes
 from sanitize.shards import writer
 
