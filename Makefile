@@ -27,6 +27,7 @@ bench: .venv/.dev  ## measure the main job, what reduces a corpus, training and 
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_reduce $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_train $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_eval $(ARGS)
+	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_dp_mlm
 
 soak: .venv/.dev  ## the tests that take an hour: kills at random (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]

@@ -21,14 +21,13 @@ import pyarrow.parquet as pq
 from sanitize import tables
 from sanitize.cells import Leaf, replaced
 from sanitize.keyed import Key, siphash
+from sanitize.ledger import Spent
 from sanitize.part import Batch, Counts, Editor, Rewrites, Sight
-from sanitize.rowgroups import cut, text_bytes
+from sanitize.rowgroups import Groups
 from sanitize.shards import CellColumn, Documents, cells_of, table_writer, writer
 from sanitize.spans import Buffers, arrow, cut_nested, splice
 
 I64 = npt.NDArray[np.int64]
-ROW_GROUP = 5_000  # rows of an output row group, unless its texts are long; part of what makes the files byte-identical
-ROW_GROUP_BYTES = 64 << 20
 SUBJECT = "subject"  # the part that erases a person, in `edits`
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 
@@ -95,11 +94,13 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         table_writer(task.folder / "kept.parquet", KEPT) as kept_out,
         table_writer(task.folder / "labels.parquet", tables.LABELS.schema) as labels_out,
         table_writer(task.folder / "rows.parquet", ROWS) as rows_out,
+        Spent(task.editors, task.folder) as spent,
     ):
-        groups = _Groups(out)
+        groups = Groups(out)
         at = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
-        for table in task.documents.read(task.first, task.last, names if "doc_id" in names else ["doc_id", *names]):
+        asked = [name for editor in task.editors for name in editor.columns]
+        for table in task.documents.read(task.first, task.last, [*dict.fromkeys(["doc_id", *names, *asked])]):
             table = table.combine_chunks()
             stop = int(np.searchsorted(occurrences.doc_no, table.column("doc_no")[-1].as_py(), side="right"))
             if len(gone):
@@ -114,6 +115,7 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
             kept_out.write_table(made.kept)
             for labels in made.labels:
                 labels_out.write_table(labels)
+            spent.add(*made.spent)
             done.add(made)
             clean = _columns(task, made.table).select(schema.names)
             groups.add(clean)
@@ -123,38 +125,6 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
             out.write_table(schema.empty_table())
     told = {"by_kind": done.by_kind, "masked": done.masked, "words": done.words, "erased": done.erased}
     return {"rows": rows, "bytes": shard.stat().st_size, **told}
-
-
-class _Groups:
-    """Rows on their way into row groups, which end after a fixed number of rows or bytes of text, whatever the batches were."""
-
-    def __init__(self, out: pq.ParquetWriter) -> None:
-        self._out = out
-        self._waiting: list[pa.Table] = []
-        self._sizes = np.empty(0, np.int64)
-
-    def add(self, table: pa.Table) -> None:
-        """Takes rows, and writes the row groups that are complete with them."""
-        (batch,) = table.combine_chunks().to_batches()
-        self._waiting.append(table)
-        self._sizes = np.concatenate([self._sizes, text_bytes(batch)])
-        if len(self._sizes) >= ROW_GROUP or int(self._sizes.sum()) > ROW_GROUP_BYTES:
-            self._write(last=False)
-
-    def flush(self) -> None:
-        """Writes what is left."""
-        if self._waiting:
-            self._write(last=True)
-
-    def _write(self, last: bool) -> None:
-        joined, low = pa.concat_tables(self._waiting), 0
-        for full, high in cut(self._sizes, ROW_GROUP_BYTES, ROW_GROUP):
-            if high == joined.num_rows and high - full < ROW_GROUP and not last:
-                break  # it may become larger
-            self._out.write_table(joined.slice(full, high - full).combine_chunks(), row_group_size=ROW_GROUP)
-            low = high
-        self._waiting = [joined.slice(low)] if low < joined.num_rows else []
-        self._sizes = self._sizes[low:]
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,11 +234,14 @@ class _Sheet:
         buffers = [Buffers.of(column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts) for column in columns]
         values = _values(buffers, leaf, self.flat, found)
         doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), _known_by(task, table))
-        texts = _Texts(columns, buffers, doc_no, leaf, self.flat)
+        texts = _Texts(columns, buffers, doc_no, leaf, self.flat, _known_by(task, table), table)
         edits, found, leaf, self.flat = self._edit(task, found, values, doc_ids, texts)
         self.found = found
         edits = self._settle(edits, found)
         self.words = int((found.value_id[edits.row] == _NO_VALUE).sum())
+        drawn = np.flatnonzero(self.draw[edits.row] >= 0)
+        rows = edits.row[drawn]
+        self.spent = (edits.part[drawn], found.doc_no[rows], leaf[rows], self.draw[rows])
         self.edits = self._edit_table(task, edits, found)
         self.kept = self._kept_table(edits, found)
         for number, column in enumerate(columns):
@@ -292,6 +265,7 @@ class _Sheet:
         reading become occurrences among the others, which are returned too, each with its leaf and its place there."""
         rows, texts, parts = [], [], []
         words: list[_Words] = []
+        draws: list[tuple[I64, I64]] = []
         spans: list[tuple[I64, I64]] = []
         wider = False
         claimed = np.zeros(len(found.names), np.bool_)
@@ -304,8 +278,13 @@ class _Sheet:
                     words.append(one)
                     spans.append((made.start, made.stop))
                     rows.append(row)
+                    if made.draw is not None:
+                        draws.append((row, made.draw))
                     texts.append(made.replacement)
                     parts.append(np.full(len(row), number, np.int32))
+                    if editor.unit:  # what no span of a mechanism touches stands as it is
+                        left = np.setdiff1d(which, row)
+                        found.kept[number][left] = True
                 continue
             if not len(which):
                 continue
@@ -339,12 +318,16 @@ class _Sheet:
         if not rows:
             nothing = np.empty(0, np.int64)
             none = _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
+            self.draw = np.full(len(found.doc_no), -1, np.int64)
             return none, found, cells.leaf, cells.flat
         row = np.concatenate(rows)
-        leaf, flat = cells.leaf, cells.flat
+        leaf, flat, place = cells.leaf, cells.flat, np.arange(len(found.doc_no))
         if words:
             found, place, leaf, flat = _with_words(found, leaf, flat, words)
             row, wider = place[row], True
+        self.draw = np.full(len(found.doc_no), -1, np.int64)
+        for shown, draw in draws:
+            self.draw[place[shown]] = draw
         start, stop = (np.concatenate(side) for side in zip(*spans, strict=True))
         # the occurrences are in order, and so are their edits, unless one takes more than its occurrence
         order = np.lexsort((-stop, start, _cell_key(found)[row])) if wider else np.argsort(row, kind="stable")
@@ -465,6 +448,8 @@ class _Texts:
     doc_no: I64
     leaf: I64
     flat: I64
+    known_by: pa.Array
+    table: pa.Table
 
     def rewritten(self, editor: Editor, found: _Occurrences, mine: I64, next_row: int) -> Iterator[tuple[Rewrites, I64, _Words]]:
         """What the editor replaces, column by column; the occurrence of each, and for what is none a new row from `next_row` on."""
@@ -474,7 +459,15 @@ class _Texts:
                 {name: getattr(found, name)[here] for name in ("doc_no", "cell", "start", "start_byte", "stop_byte", "value_id")}
             )
             docs = self.doc_no[column.flat.rows]
-            made = editor.rewrite(Sight(docs, column.cells, buffers.column(), frame.with_columns(text_no=pl.Series(self.flat[here]))))
+            sight = Sight(
+                docs,
+                column.cells,
+                buffers.column(),
+                frame.with_columns(text_no=pl.Series(self.flat[here])),
+                pa.DictionaryArray.from_arrays(pa.array(column.flat.rows.astype(np.int32)), self.known_by),
+                self.table.select(list(editor.columns)).take(pa.array(column.flat.rows)) if editor.columns else None,
+            )
+            made = editor.rewrite(sight)
             alone = np.flatnonzero(made.occurrence < 0)
             row = np.full(len(made.start), -1, np.int64)
             row[alone] = next_row + np.arange(len(alone))

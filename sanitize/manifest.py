@@ -70,11 +70,12 @@ def summary_of(
     dropped: Sequence[Mapping[str, Any]] = (),
     told: Sequence[Mapping[str, Any]] = (),
     blacklist: Mapping[str, Any] | None = None,
+    ledger: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The part of the summary that follows from input, plan and key alone; it stands in the manifest too.
 
     `dropped` says how many documents each part dropped and why, `told` what editors say beyond the counts of their kinds, `blacklist` how
-    many n-grams are listed, where the plan asks for that.
+    many n-grams are listed, where the plan asks for that, `ledger` what mechanisms with a privacy claim spent, where there are any.
     """
     for kind, entry in kinds.items():
         if kind in plan.edited:
@@ -100,6 +101,7 @@ def summary_of(
         "erased": sum(times for result in applied for times in result["erased"].values()),
         "parts": [dict(one) for one in told],
         **({} if blacklist is None else {"blacklist": {**blacklist, "masked": sum(result["words"] for result in applied)}}),
+        **({"ledger": [dict(one) for one in ledger]} if ledger else {}),
         "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
         "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
         "drill": dict(drilled),

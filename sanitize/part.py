@@ -32,13 +32,16 @@ class Sight:
     """What a part sees of some whole documents when it looks at texts, before anything is edited.
 
     `texts` (large_string, no nulls) with the document and the cell of each; `occurrences` has those of the part's kinds that earlier parts
-    left, in order: doc_no, cell, start, start_byte, stop_byte, value_id.
+    left, in order: doc_no, cell, start, start_byte, stop_byte, value_id. An editor that rewrites has more: `doc_ids`, what
+    draws hang on, and `facts`, the `columns` that it asks for, both with one entry for each text.
     """
 
     doc_no: I64
     cell: npt.NDArray[np.int32]
     texts: pa.LargeStringArray
     occurrences: pl.DataFrame
+    doc_ids: pa.DictionaryArray | None = None
+    facts: pa.Table | None = None
 
 
 class Whole(Protocol):
@@ -97,13 +100,15 @@ class Batch:
 @dataclass(frozen=True, repr=False)
 class Rewrites:
     """What an editor that reads texts replaces in them: the text of each span, its first byte and the byte after, what stands there instead
-    (large_string), and the row of the occurrence that goes with it, -1 where none does."""
+    (large_string), and the row of the occurrence that goes with it, -1 where none does. An editor with a `unit` says the `draw` that each
+    span shows: spans of one document with the same number show one draw, and spend once."""
 
     text_no: I64
     start: I64
     stop: I64
     replacement: pa.LargeStringArray
     occurrence: I64
+    draw: I64 | None = None
 
 
 class Editor(Part):
@@ -118,11 +123,29 @@ class Editor(Part):
     kinds: tuple[str, ...]
     keep: int = 0
     reads: ClassVar[Literal["occurrences", "texts"]] = "occurrences"
+    unit: ClassVar[str] = ""  # what one draw of a mechanism with a privacy claim is spent on; the ledger then has what it spent
 
     @property
     def policy(self) -> Policy:
         """`erase`: nothing of these kinds is left; `keep`: exactly the kept occurrences; `ledger`: a mechanism's claim."""
         return "keep" if self.keep else "erase"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the documents that `rewrite` decides by."""
+        return ()
+
+    def settled(self) -> Self:
+        """The same with every setting decided that the plan leaves open, so that the plan's hash is of all that matters."""
+        return self
+
+    def fits(self, schema: pa.Schema | None) -> None:
+        """Raises PlanError for a setting that is missing, or does not fit documents of this schema, where it is known."""
+
+    def spends(self) -> dict[str, Any]:
+        """What the ledger says of one draw: `epsilon`, `by_document` (whether what a document spent is claimed to bound it, and among
+        which documents), `shared` (whether a draw stands for all documents), and more in words and numbers."""
+        raise NotImplementedError(f"{type(self).__name__} lacks spends()")
 
     def gather(self, whole: Whole) -> Mapping[str, Path]:
         """Tables of the editor's own for `Counts`, made before the first batch. One named `goes` (doc_no, cell, start, value_id,

@@ -171,7 +171,7 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
         if finder not in parts.names("find"):
             raise PlanError(f"{where}: find.finders: there is no finder {finder!r}; {nearest(finder, parts.names('find'))}")
     droppers = tuple(parts.load("drop", settings, f"{where}: drop[{number}]").settled() for number, settings in enumerate(shape.drop))
-    editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]") for number, settings in enumerate(shape.edit))
+    editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]").settled() for number, settings in enumerate(shape.edit))
     known = all_kinds()
     named = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
     named += [(f"drop[{number}].kinds", dropper.counted) for number, dropper in enumerate(droppers)]

@@ -112,6 +112,8 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         | dict(summary.get("drill") or {}),
         "publishable": bool(summary.get("publishable", False)),
         "seeded": summary.get("key") == "seed",
+        "accounts": [dict(one) for one in summary.get("ledger", ())],
+        "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.get("ledger", ())),
         "plan_name": summary.get("plan_name") or "unnamed",
         "plan_hash": summary.get("plan_hash", ""),
         "about": dict(summary.get("plan", {})).get("about", ""),
@@ -167,6 +169,7 @@ def _action(editor: Mapping[str, Any] | None) -> str:
         "rmft": "every occurrence a fresh stand-in of the same shape",
         "redact": "every occurrence a label",
         "header_dedup": "repeats leave the mail headers, all else stays",
+        "dp_mlm": "words drawn by a masked language model, at the epsilon of the ledger",
         "mask_words": "every word of every occurrence a mask, and wherever else all of them are said",
     }
     return known.get(use, f"edited by {use}")

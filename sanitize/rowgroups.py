@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 I64 = npt.NDArray[np.int64]
+ROW_GROUP = 5_000  # rows of an output row group, unless its texts are long; part of what makes the files byte-identical
+ROW_GROUP_BYTES = 64 << 20
 
 
 def starts(metadata: pq.FileMetaData) -> I64:
@@ -93,3 +95,35 @@ def _bytes(array: pa.Array) -> I64:
     if pa.types.is_struct(kind):
         return sum((_bytes(child) for child in array.flatten()), np.zeros(len(array), np.int64))
     return np.zeros(len(array), np.int64)
+
+
+class Groups:
+    """Rows on their way into row groups, which end after a fixed number of rows or bytes of text, whatever the batches were."""
+
+    def __init__(self, out: pq.ParquetWriter) -> None:
+        self._out = out
+        self._waiting: list[pa.Table] = []
+        self._sizes = np.empty(0, np.int64)
+
+    def add(self, table: pa.Table) -> None:
+        """Takes rows, and writes the row groups that are complete with them."""
+        (batch,) = table.combine_chunks().to_batches()
+        self._waiting.append(table)
+        self._sizes = np.concatenate([self._sizes, text_bytes(batch)])
+        if len(self._sizes) >= ROW_GROUP or int(self._sizes.sum()) > ROW_GROUP_BYTES:
+            self._write(last=False)
+
+    def flush(self) -> None:
+        """Writes what is left."""
+        if self._waiting:
+            self._write(last=True)
+
+    def _write(self, last: bool) -> None:
+        joined, low = pa.concat_tables(self._waiting), 0
+        for full, high in cut(self._sizes, ROW_GROUP_BYTES, ROW_GROUP):
+            if high == joined.num_rows and high - full < ROW_GROUP and not last:
+                break  # it may become larger
+            self._out.write_table(joined.slice(full, high - full).combine_chunks(), row_group_size=ROW_GROUP)
+            low = high
+        self._waiting = [joined.slice(low)] if low < joined.num_rows else []
+        self._sizes = self._sizes[low:]

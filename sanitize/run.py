@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, forget, tombstones, vault
+from sanitize import apply, counts, crash, drill, forget, ledger, tombstones, vault
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -28,7 +28,7 @@ from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.looks import Ground, drop
-from sanitize.manifest import kinds_found, manifest_of, summary_of
+from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.notebook import Told
 from sanitize.part import Counts
@@ -54,11 +54,14 @@ class Run:
         self.flagged = self.folder / "counts" / "flagged.parquet"
         self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
+        self.spends = any(editor.unit for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
         began = time.monotonic()
+        for editor in self.plan.editors:
+            editor.fits(None)
         self.index.hold(self.out)
         if self.plan.blacklist is not None and self.plan.blacklist.k > 1:
             # files that are read in place say now whether they name users; of others it is known once they are read
@@ -68,6 +71,8 @@ class Run:
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
+        for editor in self.plan.editors:
+            editor.fits(self.index.documents.schema)
         self._forget()
         self.shunned = forget.shunned(self.index.files("vault", "values"), self.erased) if self.erased.values else ()
         with disk_trouble(self.index.work):
@@ -103,10 +108,31 @@ class Run:
             drilled=drilled,
             policies=self.index.policies,
             public_key=self.index.key.public,
+            ledger=self._ledger(),
         )
         with self.index.stages.measure("publish"):
             self._publish(summary, applied)
         return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
+
+    def _ledger(self) -> list[dict[str, Any]]:
+        """What mechanisms with a claim spent."""
+        if not self.spends:
+            return []
+        here = self.index.documents
+        names = [f"{no:05d}.parquet" for no in range(len(self.index.ranges))]
+        with self.index.stages.measure("ledger"), disk_trouble(self.index.work):
+            found = ledger.accounts(
+                self.plan.editors,
+                [self.folder / "ledger" / name for name in names],
+                [self.folder / "draws" / name for name in names],
+                alone=len(self.plan.editors) == 1,
+                public_key=self.index.key.public,
+                prior=ledger.prior_runs(self.folder.parent, self.hash),
+                versions=versions(),
+                users=here.read(0, here.count, ["user_id"]) if "user_id" in here.schema.names else None,
+            )
+        self.index.notes += [ledger.WARNING for one in found if one["own_model"]]
+        return found
 
     def _forget(self) -> None:
         """Find what the index does not know of people who are to be forgotten: their names, and the documents they wrote."""
@@ -339,6 +365,8 @@ class Run:
         if any("blacklist" in editor.needs for editor in self.plan.editors):
             hangs_on.append(self.listed)
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
+        if self.spends:
+            places |= {"ledger": "ledger", "draws": "draws"}
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
         return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked)

@@ -20,6 +20,7 @@ SHIPPED = {
     "erase": dict.fromkeys(KINDS, ("rmft", 0)),
     "redact": dict.fromkeys(KINDS, ("redact", 0)),
     "baseline": dict.fromkeys(KINDS, None),
+    "dp_mlm": dict.fromkeys(KINDS, ("dp_mlm", 0)),
     "blacklist": dict.fromkeys(KINDS, None),
     "mask_words": dict.fromkeys(KINDS, ("mask_words", 0)),
     "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRETS, ("redact", 0))},
@@ -48,10 +49,10 @@ def test_a_shipped_plan_decides_about_every_kind(name: str) -> None:
 def test_what_a_plan_promises(name: str) -> None:
     plan = load_plan(name)
     assert plan.name == name and plan.about.endswith(".")
-    assert plan.publishable == (name not in ("baseline", "blacklist", "header_dedup"))
+    assert plan.publishable == (name not in ("baseline", "blacklist", "dp_mlm", "header_dedup"))
     policies = {editor.use + str(editor.keep): editor.policy for editor in plan.editors}
     promised = {use + str(keep): "keep" if keep else "erase" for use, keep in set(SHIPPED[name].values()) - {None}}
-    assert policies == {use: "ledger" if use == "header_dedup0" else policy for use, policy in promised.items()}
+    assert policies == {use: "ledger" if use in ("header_dedup0", "dp_mlm0") else policy for use, policy in promised.items()}
     assert not [word for word in ("no pii", "anonym", "complian") if word in plan.about.lower()]
 
 
@@ -99,7 +100,7 @@ WRONG = [
         "",
         'use = "rmft"',
         'use = "rmtf"',
-        ["mine.toml: edit[0].use = 'rmtf'", "known: header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
     ),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
@@ -156,7 +157,8 @@ def test_a_wrong_plan_says_what_is_wrong(tmp_path: Path, _case: str, old: str, n
 @pytest.mark.parametrize("name", ["rmtf", "nowhere.toml", "sanitize/plans/rmft"])
 def test_an_unknown_plan_names_those_there_are(name: str) -> None:
     with pytest.raises(
-        PlanError, match="neither a shipped plan nor a file; known: baseline, blacklist, erase, header_dedup, mask_words, redact, rmft"
+        PlanError,
+        match="neither a shipped plan nor a file; known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, redact, rmft",
     ):
         load_plan(name)
 

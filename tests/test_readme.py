@@ -59,7 +59,8 @@ def does(plan: str, kind: str) -> str:
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
         return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
-    return {"header_dedup": "repeats leave the headers", "mask_words": "each word a mask"}.get(settings["use"], str(settings["use"]))
+    named = {"header_dedup": "repeats leave the headers", "mask_words": "each word a mask", "dp_mlm": "words drawn for"}
+    return named.get(settings["use"], str(settings["use"]))
 
 
 def plans_block() -> list[str]:
@@ -100,7 +101,7 @@ WHERE = {
     "labels": "runs/*/vault/labels",
     "drops": "runs/*/drops",
     "blacklist": "",
-    "ledger": "",
+    "ledger": "runs/*/ledger",
 }
 MADE = {  # views that are made when they are asked, and from what
     "users": "the column `user_id` of `documents`",

@@ -72,7 +72,7 @@ class MaskWords(Editor):
         """A mask for every word of an occurrence, in one span, and for every listed word elsewhere."""
         buffers = Buffers.of(sight.texts)
         words = spoken(buffers)
-        listed = self._listed(words)
+        listed = self.listed(words)
         # longest first of those that begin together, as `cut_nested` wants them
         found = sight.occurrences.with_row_index("row").sort("text_no", "start_byte", "stop_byte", descending=[False, False, True])
         text_no, row = found["text_no"].to_numpy(), found["row"].to_numpy().astype(np.int64)
@@ -105,7 +105,7 @@ class MaskWords(Editor):
             occurrence=np.concatenate([row, np.full(len(alone), -1, np.int64)]),
         )
 
-    def _listed(self, words: Spoken) -> npt.NDArray[np.bool_]:
+    def listed(self, words: Spoken) -> npt.NDArray[np.bool_]:
         """True for every word that the list names, alone or in a row."""
         listed: npt.NDArray[np.bool_] = self._singles.of(words.hashes) >= 0
         begins: list[I64] = [np.empty(0, np.int64)]

@@ -14,9 +14,10 @@ PACKAGES = ("sanitize", "train", "eval")
 # from the ground up; a folder stands for all its files. DESIGN's floors, with the rooms that grew since set between them.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
-    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees"),
-    ("views", "decoded", "figures", "notebook", "forecast"),
-    ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "ledger", "pages"),
+    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition"),
+    ("views", "decoded", "figures", "notebook", "forecast", "masked"),
+    ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
+    ("ledger",),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher", "mentions", "tombstones"),
     ("corpus", "index", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full"),

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import apply
+from sanitize import rowgroups
 from sanitize.rowgroups import batches, cut, text_bytes
 from sanitize.shards import writer
 
@@ -140,13 +140,13 @@ def test_a_reference_past_a_dictionary_is_an_error() -> None:
 
 
 def test_row_groups_of_the_output_are_bounded_and_do_not_hang_on_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "ROW_GROUP", 7)
-    monkeypatch.setattr(apply, "ROW_GROUP_BYTES", 50)
+    monkeypatch.setattr(rowgroups, "ROW_GROUP", 7)
+    monkeypatch.setattr(rowgroups, "ROW_GROUP_BYTES", 50)
     texts = pa.table({"text": pa.array(["x" * (number * 13 % 31) for number in range(60)] + ["y" * 80, ""], pa.large_string())})
 
     def groups(sizes: Iterable[int]) -> list[int]:
         with writer(tmp_path / "a.parquet", texts.schema) as out:
-            made, first = apply._Groups(out), 0
+            made, first = rowgroups.Groups(out), 0
             for size in sizes:
                 made.add(texts.slice(first, size))
                 first += size
