@@ -101,7 +101,7 @@ WHERE = {
     "labels": "runs/*/vault/labels",
     "drops": "runs/*/drops",
     "blacklist": "",
-    "ledger": "runs/*/ledger",
+    "ledger": "",
 }
 MADE = {  # views that are made when they are asked, and from what
     "users": "the column `user_id` of `documents`",
