@@ -37,6 +37,8 @@ _EXTRAS = {
     "dedup": "near duplicates",
     "presidio": "Presidio's finders",
     "learn": "training and evaluation",
+    "dp": "private training",
+    "multi": "training on several GPUs",
     "spark": "the Spark engine",
     "plots": "plots",
     "remote": "object stores",

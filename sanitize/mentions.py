@@ -1,4 +1,4 @@
-"""Where given names stand in a column of texts: in any letter case, across any white space, also as `Surname, First name`.
+"""Where given names stand in a column of texts: in any letter case and Unicode form, across any white space, also as `Surname, First name`.
 
 One alternation of all names, run by the linear-time engine of Polars; a name is bounded by Unicode's word boundaries. Names are few (those
 of one person, or of a list); for many values there is the matcher.
@@ -7,6 +7,7 @@ of one person, or of a list); for many values there is the matcher.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from sanitize.spans import I64, Buffers, code_points, cut, matches
 
 KIND = "PERSON"
 FINDER = "mentions"
+_UNSEEN = "[\u200b-\u200d\u2060\u00ad\ufeff]"
+_GAP = rf"(?:\s|{_UNSEEN})+"
 _LETTERS = re.compile(r"[^\W\d_]")
 
 
@@ -34,9 +37,12 @@ class Mentions:
 
 
 def normalised(names: pl.Series) -> pl.Series:
-    """The identity of names: lower case, single blanks, `Roe, Ann` as `ann roe`."""
-    plain = names.str.replace_all(r"[\s\"']+", " ").str.strip_chars(" ,").str.to_lowercase()
-    return plain.str.replace(r"\A([^,]+), ?([^,]+)\z", "$2 $1")
+    """The identity of names: each character in its Unicode compatibility form, lower case, single blanks, nothing that cannot be seen, and
+    `Roe, Ann` as `ann roe`."""
+    plain = (
+        names.str.replace_all(_UNSEEN, "").str.normalize("NFKC").str.replace_all(r"[\s\"']+", " ").str.strip_chars(" ,").str.to_lowercase()
+    )
+    return plain.str.replace(r"\A([^,]+?) ?, ?([^,]+)\z", "$2 $1")
 
 
 def too_common(name: str) -> bool:
@@ -73,16 +79,22 @@ def count(texts: pa.LargeStringArray, names: Sequence[str]) -> int:
 def _pattern(names: Sequence[str]) -> str:
     forms = set()
     for name in names:
-        words = [_literal(word) for word in name.split()]
-        forms.add(r"\s+".join(words))
+        words = [_word(word) for word in name.split()]
+        forms.add(_GAP.join(words))
         if len(words) > 1:
-            forms.add(words[-1] + r",\s*" + r"\s+".join(words[:-1]))
+            forms.add(words[-1] + r"\s*,\s*" + _GAP.join(words[:-1]))
     # the longest first: `ann marie roe` before `ann marie`
     return r"(?i)\b(?:" + "|".join(sorted(forms, key=lambda form: (-len(form), form))) + r")\b"
 
 
-def _literal(word: str) -> str:
-    return "".join(letter if letter.isalnum() else re.escape(letter) for letter in word)
+def _word(word: str) -> str:
+    """A word letter by letter, in whichever Unicode form, with or without what cannot be seen in between."""
+    return (_UNSEEN + "*").join("(?:" + "|".join(dict.fromkeys(map(re.escape, _forms(letter)))) + ")" for letter in word)
+
+
+def _forms(letter: str) -> list[str]:
+    wide = chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter
+    return [letter, unicodedata.normalize("NFD", letter), wide]
 
 
 def rows(texts: pa.LargeStringArray, doc_no: I64, cells: npt.NDArray[np.int32], names: Sequence[str], key: Key) -> pl.DataFrame:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, forget, ledger, tombstones, vault
+from sanitize import apply, counts, crash, drill, forget, ledger, published, tombstones, vault
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -78,10 +78,6 @@ class Run:
         with disk_trouble(self.index.work):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "plan.json", self.plan.resolved())
-            # so that the same can be done again, once somebody is to be forgotten
-            inputs = [os.path.abspath(path) for path in self.index.inputs]
-            command = {"inputs": inputs, "out": os.path.abspath(self.out), "settings": self.index.settings.to_json()}
-            write_json(self.folder / "command.json", command)
         crash.at("run:described")
         drops = self._drop()
         listed = self._blacklist(drops)
@@ -95,7 +91,7 @@ class Run:
             self.hash,
             documents=self.index.documents.count,
             quarantine=self.index.quarantine,
-            kinds=self._kinds(found["documents_by_kind"], drops),
+            kinds=self._kinds(found["documents_by_kind"], (*self._gone(), *drops)),
             applied=applied,
             dropped=self._dropped(drops),
             blacklist=listed,
@@ -168,7 +164,7 @@ class Run:
             occurrences=self.index.files("tables", "occurrences"),
             folder=folder,
             spill=self.index.work / "spill",
-            fingerprint=self.index.record_of("plan", self.hash),
+            fingerprint=self.index.record_of("plan", self.hash, *([self.erased.users] if self.written else [])),
             gone=(aside, *drops),
         )
 
@@ -177,7 +173,11 @@ class Run:
         if not self.plan.droppers:
             return ()
         with self.index.stages.measure("drop"), disk_trouble(self.index.work):
-            return drop(self._ground(()), self.plan.droppers, self.folder / "drops")
+            return drop(self._ground(self._gone()), self.plan.droppers, self.folder / "drops")
+
+    def _gone(self) -> tuple[Path, ...]:
+        """Files with the documents of users who are to be forgotten: for all parts they are not there."""
+        return tuple(self.folder / "forget" / "gone" / f"{no:05d}.parquet" for no in range(len(self.index.ranges))) if self.written else ()
 
     def _blacklist(self, drops: Sequence[Path]) -> dict[str, Any] | None:
         """The blacklist of the documents that remain, in the vault of this run; its counts, where the plan asks for one."""
@@ -217,6 +217,7 @@ class Run:
 
     def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
         """What the editors need counted, in their order."""
+        drops = (*self._gone(), *drops)
         ground = self._ground(drops) if any(editor.looks for editor in self.plan.editors) else None
         made = Aside(self.index.work / "spill" / "counts")
 
@@ -446,9 +447,17 @@ class Run:
             )
 
     def _still(self) -> None:
-        """Just before OUT is swapped: the input is what it was, and OUT may be replaced."""
+        """Just before OUT is swapped: the input is what it was, and OUT may be replaced. How to make it again is written down."""
         self.index.at_rest()
         self._unchanged()
+        command = {
+            "out": os.path.abspath(self.out),
+            "inputs": [os.path.abspath(path) for path in self.index.inputs],
+            "settings": self.index.settings.to_json(),
+            "plan": self.plan.resolved(),
+            "plan_hash": self.hash,
+        }
+        published.note(self.index.work, command)
 
     def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
         """What this command took, and where its results lie."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import ask, mentions, queries, tombstones, vault
+from sanitize import ask, mentions, published, queries, tombstones, vault
 from sanitize.cells import Leaf
 from sanitize.engines.local import Local
-from sanitize.errors import UsageError
+from sanitize.errors import LeakFound, UsageError
 from sanitize.find.patterns import Patterns
 from sanitize.forget import ForgetTask, forget_task
 from sanitize.headers import display_names, header_lines
@@ -51,6 +52,7 @@ class Subject:
     values: tuple[int, ...]
     names: tuple[str, ...]
     users: tuple[str, ...]
+    lines: Mapping[int | str, int] = field(default_factory=dict, compare=False)  # where each value and name was given
 
     @classmethod
     def of(cls, lines: Sequence[str], where: str, key: Key) -> Subject:
@@ -60,27 +62,38 @@ class Subject:
         given = [(no, line.strip()) for no, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
         if not given:
             raise UsageError(f"{where}: names nobody; expected a value (such as an e-mail address), a name or user:ID on each line")
-        users = [line[len(USER) :].strip() for _, line in given if line.startswith(USER)]
+        users = [line[len(USER) :].strip() for _, line in given if line.lower().startswith(USER)]
         if not all(users):
             raise UsageError(f"{where}: a line is `{USER}` without an id behind it; write one, or take the line out")
-        rest = [(no, line) for no, line in given if not line.startswith(USER)]
+        rest = []
+        for no, line in given:
+            if not line.lower().startswith(USER):
+                # `Ann Roe <ann.roe@example.com>` is a name and a value
+                mailbox = re.fullmatch(r"(.*?)\s*<([^<>\s]+@[^<>\s]+)>", line)
+                rest += [(no, part) for part in (mailbox.groups() if mailbox else (line,)) if part.strip()]
         found = Patterns(key).run(pa.array([line for _, line in rest], pa.large_string()))
-        whole = {
-            int(row): int(found.distinct.value_id[which])
-            for row, start, stop, which in zip(found.text_no, found.start, found.stop, found.which, strict=True)
-            if start == 0 and stop == len(rest[row][1])
-        }
-        names = []
+        whole: dict[int, int] = {}
+        for row, start, stop, which in zip(found.text_no, found.start, found.stop, found.which, strict=True):
+            if start == 0 and stop == len(rest[row][1]):
+                whole[int(row)] = int(found.distinct.value_id[which])
+        names: dict[str, int] = {}
         for row, (no, line) in enumerate(rest):
-            if row not in whole:
-                (name,) = mentions.normalised(pl.Series([line]))
-                if mentions.too_common(name):
-                    raise UsageError(
-                        f"{where}: line {no} is no value of a kind, and as a name too common: it would match many people. "
-                        "Give at least a first name and a surname, an address, a number, or user:ID"
-                    )
-                names.append(name)
-        return cls(tuple(sorted(set(whole.values()))), tuple(sorted(set(names))), tuple(sorted(set(users))))
+            if row in whole:
+                continue
+            if row in found.text_no or "@" in line:
+                raise UsageError(
+                    f"{where}: line {no} holds a value and something else; write one value, one name or one user:ID on each line"
+                )
+            (name,) = mentions.normalised(pl.Series([line]))
+            if mentions.too_common(name):
+                raise UsageError(
+                    f"{where}: line {no} is no value of a kind, and as a name too common: it would match many people. "
+                    "Give at least a first name and a surname, an address, a number, or user:ID"
+                )
+            names[name] = no
+        lines_of: dict[int | str, int] = {value: rest[row][0] for row, value in whole.items()}
+        lines_of.update(names)
+        return cls(tuple(sorted(set(whole.values()))), tuple(sorted(names)), tuple(sorted(set(users))), lines_of)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +164,7 @@ class _Work:
     engine: Local
     spill: Path
     runs: list[tuple[Path, dict[str, Any], Corpus]] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)  # what was published, and is not where it was
 
     def files(self, *place: str) -> list[Path]:
         return [self.folder.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
@@ -171,6 +185,7 @@ def subject(
     match: Path | str | Sequence[str],
     *,
     erase: bool = False,
+    linked: bool = True,
     checkpoints: Sequence[Path | str] = (),
     documents: Path | str | None = None,
     receipt: Path | str | None = None,
@@ -183,12 +198,16 @@ def subject(
     (what each published OUT has of them, in which shards) and `checkpoints` (run folders of `sanitize-train` that had seen them).
 
     `match` is a file, or its lines: values, names, `user:ID`. `documents` names a file to which the ids of their documents are written,
-    one a line (what unlearning asks for). `erase` takes the person out of every OUT of this WORK and writes a `receipt` without values.
+    one a line (what unlearning asks for). Without `linked` only what was given is theirs. `erase` takes the person out of every OUT of this
+    WORK and writes a `receipt` without values.
 
     Raises UsageError for a match that is too common or of nobody, and for a WORK whose input has moved.
     """
     work = Path(work)
     ask.private_folder(work)
+    for path in (documents, receipt):
+        if path is not None and not Path(path).resolve().parent.is_dir():
+            raise UsageError(f"{path}: its folder is not there; make it first, or take another place")
     settings = _settings(work, key_file, seed)
     with vault.umask(0o077), locked(work):
         vault.tidy(work)
@@ -197,7 +216,7 @@ def subject(
         try:
             here = _opened(work, settings, workers, spill)
             try:
-                found, person = _found(here, _given(match, here.key), checkpoints, Path(documents) if documents else None)
+                found, person = _found(here, _given(match, here.key), checkpoints, Path(documents) if documents else None, linked)
             finally:
                 here.engine.close()
             # one who is written down already, because a first try was stopped or the same is asked twice, is not written down again
@@ -218,7 +237,7 @@ def _given(match: Path | str | Sequence[str], key: Key) -> Subject:
     """The person of a match file, or of lines."""
     if isinstance(match, str | Path):
         try:
-            lines = Path(match).read_text("utf-8").splitlines()
+            lines = Path(match).read_text("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{match}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one value a line") from None
         return Subject.of(lines, str(match), key)
@@ -227,9 +246,8 @@ def _given(match: Path | str | Sequence[str], key: Key) -> Subject:
 
 def _settings(work: Path, key_file: Path | None, seed: int | None) -> Settings:
     """The settings of the latest run in WORK, with the key that is named now."""
-    commands = sorted((work / "runs").glob("*/command.json"), key=lambda path: path.stat().st_mtime)
-    said = read_json(commands[-1]) if commands else None
-    before = Settings.from_json(said["settings"]) if said else Settings()
+    commands = published.commands(work)
+    before = Settings.from_json(commands[-1]["settings"]) if commands else Settings()
     if key_file is not None or seed is not None:
         return Settings(columns=before.columns, key_file=key_file, seed=seed)
     return before
@@ -246,13 +264,13 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
     documents = Documents.from_json(described["documents"])
     if not all(source.is_there() for source in documents.sources):
         raise UsageError(f"{work}: its input has moved or changed since it was indexed; put it back, or index it again")
-    runs = []
-    for path in sorted((work / "runs").glob("*/command.json")):
-        command, out = read_json(path), None
-        if command and (Path(command["out"]) / "manifest.json").is_file():
-            out = Corpus.open(command["out"])
-        if command and out is not None and out.manifest.get("plan_hash") == path.parent.name:
-            runs.append((path.parent, command, out))
+    runs, elsewhere = [], []
+    for command in published.commands(work):
+        out = Corpus.open(command["out"]) if (Path(command["out"]) / "manifest.json").is_file() else None
+        if out is not None and out.manifest.get("plan_hash") == command["plan_hash"]:
+            runs.append((work / "runs" / command["plan_hash"], command, out))
+        elif out is None and command["out"] not in elsewhere:
+            elsewhere.append(command["out"])
     ranges = [(low, high) for low, high in described["ranges"]]
     small = documents.count < 20_000
     return _Work(
@@ -264,11 +282,12 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
         engine=Local(workers=workers or (1 if small else os.cpu_count() or 1), spill=spill),
         spill=spill,
         runs=runs,
+        elsewhere=elsewhere,
     )
 
 
 def _found(
-    here: _Work, given: Subject, checkpoints: Sequence[Path | str], documents: Path | None
+    here: _Work, given: Subject, checkpoints: Sequence[Path | str], documents: Path | None, follow: bool
 ) -> tuple[dict[str, Any], tombstones.Erased]:
     """Counts of everything, and what is the person's, as a tombstone would name it."""
     tasks = [
@@ -286,7 +305,7 @@ def _found(
     here.map(link_task, tasks)
     links = pl.concat([pl.read_parquet(task.folder / "links.parquet") for task in tasks]).unique()
     wrote = pl.concat([pl.read_parquet(task.folder / "users.parquet") for task in tasks])["doc_no"]
-    values, names, shared = _linked(links, given)
+    values, names, shared = _linked(links, given, _locals(here)) if follow else (list(given.values), list(given.names), 0)
     users = tombstones.users_of(pa.array(given.users, pa.large_string()), here.key).tolist() if given.users else []
     person = tombstones.Erased(tuple(values), tuple(names), tuple(sorted(users)))
     tables = _tables(here, person)
@@ -296,41 +315,79 @@ def _found(
         raise UsageError(
             "the match: nothing of it stands in this corpus (no occurrence, no name, no user); look at its spelling, or at the WORK"
         )
+    seen = set(here.ask("subject_values", **tables)["value_id"])
+    known = dict(zip(given.names, mentions.ids_of(given.names, here.key).tolist(), strict=True)) if given.names else {}
+    nowhere = sorted({line for what, line in given.lines.items() if (known[what] if isinstance(what, str) else what) not in seen})
     ids = _doc_ids(here, docs.to_numpy())
     if documents is not None:
+        # a document that every plan dropped is in no shard, and in no training
+        told = _published(here)
+        ids_told = ids if told is None else [one for one, number in zip(ids, docs.to_list(), strict=True) if number in told]
         with vault.umask(0o077):
-            documents.write_text("".join(f"{one}\n" for one in ids), "utf-8")
+            documents.write_text("".join(f"{one}\n" for one in ids_told), "utf-8")
     counted = pl.DataFrame(pq.read_table(here.folder / "tables" / "value_counts" / "all.parquet", columns=["value_id"], partitioning=None))
     found = {
         "given": {"values": len(given.values), "names": len(given.names), "users": len(given.users)},
         "linked": {
             "values": len(set(values) - set(given.values)),
             "names": len(set(names) - set(given.names)),
-            "names_shared_by_many": shared,
+            "names_not_followed": shared,
         },
         "values_found": counted.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode())).height,
+        "lines_without_a_match": nowhere,
         "documents": len(docs),
         "documents_written": wrote.n_unique(),
         "occurrences": int(places["occurrences"].sum()),
         "places": places.to_dicts(),
         "runs": [_in_run(here, *one, tables, docs.to_numpy()) for one in here.runs],
         "checkpoints": [_in_checkpoints(Path(path), ids) for path in checkpoints],
+        "elsewhere": list(here.elsewhere),
         "work": str(here.folder),
     }
     return found, person
 
 
-def _linked(links: pl.DataFrame, given: Subject) -> tuple[list[int], list[str], int]:
-    """The person's values and names: the display names of the given values, and the values under these and the given names.
+def _linked(links: pl.DataFrame, given: Subject, locals_of: pl.DataFrame) -> tuple[list[int], list[str], int]:
+    """The person's values and names: addresses that differ by a plus tag, the display names of these, and the addresses under the names.
 
-    A display name with many addresses is that of a list or a role; it is followed no further. Returns how many such there were."""
-    theirs = links.filter(pl.col("value_id").is_in(pl.Series(given.values, dtype=pl.Int64).implode()))["name"].unique()
-    names = {*given.names, *(name for name in theirs if not mentions.too_common(name))}
-    under = links.filter(pl.col("name").is_in(pl.Series(sorted(names), dtype=pl.String).implode()))
-    many = under.group_by("name").len().filter(pl.col("len") > _MOST)["name"].to_list()
-    names -= set(many) - set(given.names)
-    values = {*given.values, *under.filter(~pl.col("name").is_in(pl.Series(many, dtype=pl.String).implode()))["value_id"]}
-    return sorted(values), sorted(names), len(many)
+    A name that was not given leads on only where it and the address share a word (`Ann Roe` and aroe77@, not `Customer Service`), and a
+    display name with many addresses is that of a list or a role. Returns how many names were not followed for either reason.
+    `locals_of` has `value_id`, `local` (what stands before the @, in lower case) and `mailbox` (the address without its plus tag).
+    """
+
+    def among(column: str, some: Iterable[Any], kind: Any) -> pl.Expr:
+        return pl.col(column).is_in(pl.Series(sorted(some), dtype=kind).implode())
+
+    boxes = locals_of.filter(among("value_id", given.values, pl.Int64))["mailbox"]
+    values = {*given.values, *locals_of.filter(among("mailbox", set(boxes), pl.String))["value_id"]}
+    told = links.join(locals_of.select("value_id", "local").unique(), on="value_id", how="left").with_columns(
+        alike=pl.struct("name", "local").map_elements(_alike, return_dtype=pl.Boolean)  # distinct pairs, not documents
+    )
+    theirs = told.filter(among("value_id", values, pl.Int64))
+    used = set(theirs["name"])
+    names = {*given.names, *(name for name in theirs.filter("alike")["name"] if not mentions.too_common(name))}
+    under = told.filter(among("name", names, pl.String))
+    many = set(under.group_by("name").len().filter(pl.col("len") > _MOST)["name"]) - set(given.names)
+    names -= many
+    values |= set(under.filter(among("name", names, pl.String) & (pl.col("alike") | among("name", given.names, pl.String)))["value_id"])
+    return sorted(values), sorted(names), len(used - names)
+
+
+def _alike(pair: Mapping[str, str | None]) -> bool:
+    """True where a word of the name, of three letters or more, stands in the local part."""
+    return any(len(word) > 2 and word in (pair["local"] or "") for word in str(pair["name"]).split())
+
+
+def _locals(here: _Work) -> pl.DataFrame:
+    """What stands before the @ of every address, and its mailbox: columns value_id, local, mailbox."""
+    frames = []
+    for path in here.files("vault", "values"):  # the tasks' files of distinct values, not documents
+        table = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
+        lower = table["value"].str.to_lowercase()
+        frames.append(
+            table.select("value_id", lower.str.extract(r"\A([^@]+)@").alias("local"), lower.str.replace(r"[+][^@]*@", "@").alias("mailbox"))
+        )
+    return pl.concat(frames).drop_nulls().unique()
 
 
 def _tables(here: _Work, person: tombstones.Erased) -> dict[str, Sequence[Path]]:
@@ -360,6 +417,14 @@ def _tables(here: _Work, person: tombstones.Erased) -> dict[str, Sequence[Path]]
     return {"occurrences": occurrences, "subject": [listed]}
 
 
+def _published(here: _Work) -> set[int] | None:
+    """The documents that stand in some published OUT; None where none was published, or it is not known any more."""
+    files = [folder / "rows" / path.name for folder, _, _ in here.runs for path in here.files("tables")]
+    if not files or not all(path.is_file() for path in files):
+        return None
+    return {int(number) for path in files for number in np.asarray(pq.read_table(path, partitioning=None).column("doc_no"))}
+
+
 def _doc_ids(here: _Work, docs: I64) -> list[str]:
     """The ids of some documents, ascending by their numbers."""
     found: list[str] = []
@@ -377,6 +442,9 @@ def _in_run(
 ) -> dict[str, Any]:
     """What one published OUT holds of the person: `left` is what its plan left or kept of it."""
     names = [path.name for path in here.files("tables")]
+    about = {"plan": out.manifest["plan"]["name"], "plan_hash": folder.name, "out": command["out"]}
+    if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):
+        return {**about, "documents": None, "shards": [], "left": None, "replaced": None}  # made under an earlier index
     rows = [np.asarray(pq.read_table(folder / "rows" / name, partitioning=None).column("doc_no")) for name in names]
     there = [np.isin(docs, one) for one in rows]
     found = here.ask(
@@ -384,9 +452,7 @@ def _in_run(
     )
     told = out.manifest["settings"].get("erased") or {}
     return {
-        "plan": out.manifest["plan"]["name"],
-        "plan_hash": folder.name,
-        "out": command["out"],
+        **about,
         "documents": int(sum(one.sum() for one in there)),
         "shards": [shard_name(no, len(rows)) for no, one in enumerate(there) if one.any()],
         "left": sum(found["occurrences"]) - sum(found["replaced"]),
@@ -416,48 +482,61 @@ def _in_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: Any) -> dict[str, Any]:
-    """Make every OUT of this WORK again without the person, and write down that it was done."""
-    outs = []
-    for folder, command, before in here.runs:
-        plan = Plan.from_resolved(read_json(folder / "plan.json") or {}, f"{folder}/plan.json")
+    """Make every OUT of this WORK again without the person, and write down that it was done. LeakFound where one could not be."""
+    outs: list[dict[str, Any]] = []
+    failed: list[LeakFound] = []
+    for _, command, before in here.runs:
+        plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
         was = {shard.path.name: shard.sha256 for shard in before.shards}
         settings = Settings.from_json(command["settings"], replace=True, **more)
-        summary = run(command["inputs"], command["out"], plan, here.folder, settings)
+        try:
+            summary = run(command["inputs"], command["out"], plan, here.folder, settings)
+        except LeakFound as error:
+            failed.append(error)
+            outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
+            continue
         now = Corpus.open(command["out"])
-        rewritten = sum(was.get(shard.path.name) != shard.sha256 for shard in now.shards)
         outs.append(
             {
-                "plan_hash": summary["plan_hash"],
                 "out": command["out"],
+                "plan_hash": summary["plan_hash"],
+                "erased": True,
                 "shards": len(now.shards),
-                "shards_rewritten": rewritten,
+                "shards_rewritten": sum(was.get(shard.path.name) != shard.sha256 for shard in now.shards),
                 "changed": summary["changed"],
                 "places_erased": summary["erased"],
                 "leaks": summary["leaks"],
                 "manifest_sha256": sha256(Path(command["out"]) / "manifest.json"),
             }
         )
-    number = tombstones.read(here.folder).erasures - 1
+    left = [
+        "the input files, and the private folder made of them, hold the originals still",
+        "copies of earlier versions of the published folders, wherever they went",
+        "names in encoded forms (base64, URL, quoted-printable, HTML), with a further name or initial in between, or misspelt",
+        "what identifies the person without any of the values and names that were given or linked",
+    ]
+    if here.elsewhere:
+        left.append(f"{len(here.elsewhere)} folders that were published from here and are not where they were")
+    if failed:
+        left.append(f"{len(failed)} published folders in which a column that is kept as it is holds the person")
+    if any(one["documents_seen"] for one in found["checkpoints"]):
+        left.append("checkpoints that had seen the documents: unlearn or retrain them")
+    folder = vault.private(here.folder / "receipts")
+    number = len(list(folder.glob("*.json")))
     told = {
         "what": "a person's values and names were taken out of published corpora",
         "date": _now(),
         "subject": hashed(here.key.id, number),
-        "given": found["given"],
-        "linked": found["linked"],
-        "documents": found["documents"],
-        "occurrences": found["occurrences"],
+        **{name: found[name] for name in ("given", "linked", "lines_without_a_match", "documents", "occurrences")},
         "outs": [{name: value for name, value in one.items() if name != "out"} for one in outs],
-        "not_erased": [
-            "the input files, and the private folder made of them, hold the originals still",
-            "copies of earlier versions of the published folders, wherever they went",
-            *(
-                ["checkpoints that had seen the documents: unlearn or retrain them"]
-                if any(one["documents_seen"] for one in found["checkpoints"])
-                else []
-            ),
-            "what identifies the person without any of the values and names that were given or linked",
-        ],
+        "not_erased": left,
     }
-    path = receipt or vault.private(here.folder / "receipts") / f"{number:05d}.json"
+    path = receipt or folder / f"{number:05d}.json"
     write_json(path, told)
+    if failed:
+        raise LeakFound(
+            f"{len(failed)} of {len(outs)} published folders could not be made without the person, and are as they were "
+            f"(the receipt {path} says which). Make each again with `sanitize run ... --replace`; later runs leave the person out. "
+            f"The first said: {failed[0]}"
+        )
     return {"outs": outs, "receipt": str(path)}

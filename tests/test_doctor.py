@@ -24,7 +24,7 @@ from sanitize.errors import ResourceError, UsageError
 ROOT = Path(__file__).resolve().parents[1]
 room = importlib.import_module("sanitize.doctor")  # `sanitize.doctor` is the function
 MACHINE = ["python", "packages", "cores, memory", "space", "temporary space", "file system", "modes", "renames", "fsync", "locks"]
-EXTRAS = {"[dedup]", "[learn]", "[plots]", "[presidio]", "[remote]", "[spark]"}
+EXTRAS = {"[dedup]", "[dp]", "[learn]", "[multi]", "[plots]", "[presidio]", "[remote]", "[spark]"}
 
 # the command in a fresh process that may not open a connection; `ulimit` words come first
 COMMAND = """

@@ -252,6 +252,7 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (1, 0, 7, ADA, 0, 30, "cc", 1),
     ],
     "subject_places": [(MAIL, "from", 2, 2), (MAIL, None, 1, 1), (PHONE, "body", 1, 1)],
+    "subject_values": sorted([(ADA, 3), (TEL, 1)]),
     "subject_documents": [(0, 2), (1, 1), (3, 1)],
     "subject_edits": [(MAIL, 2, 1), (PHONE, 1, 1)],
     "removed_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],

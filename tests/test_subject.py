@@ -73,6 +73,9 @@ def test_a_line_is_a_value_a_name_or_a_user() -> None:
         (["J. R. E."], "too common"),
         (["# nobody"], "names nobody"),
         (["user:"], "without an id"),
+        (["User:"], "without an id"),
+        (["ann.roe@example.com, bo@example.org"], "line 1 holds a value and something else"),
+        (["Ann Roe", "write to bo@example.org"], "line 2 holds a value and something else"),
     ],
 )
 def test_who_would_be_many_people_is_refused(lines: list[str], told: str) -> None:
@@ -129,7 +132,39 @@ def test_mentions(text: str, seen: list[str]) -> None:
     assert all((one["doc_no"], one["cell"]) == (9, 1) for one in rows.to_dicts())
 
 
+@pytest.mark.parametrize(
+    "text", ["Zo\u00eb M\u00fcller", "Zoe\u0308 Mu\u0308ller", "\uff3a\uff4f\u00eb M\u00fcller", "Z\u200bo\u00eb M\u00fc\u00adller"]
+)
+def test_a_name_is_known_in_any_unicode_form(text: str) -> None:
+    (name,) = mentions.normalised(pl.Series(["Zo\u00eb M\u00fcller"]))
+    found = mentions.mentions(pa.array([f"to {text}."], pa.large_string()), [name], KEY)
+    assert (found.start.tolist(), found.stop.tolist()) == ([3], [3 + len(text.encode())])
+    assert mentions.count(pa.array([text]), [name]) == 1
+
+
 # --------------------------------------------------------------------------------------------------------------- what is counted
+
+
+def test_a_mailbox_is_a_name_and_a_value(place: Path) -> None:
+    assert Subject.of(["Ann Roe <ann.roe@example.com>"], "who.txt", KEY) == Subject.of(["ann roe", ANN], "who.txt", KEY)
+    go(place)
+    (place / "who.txt").write_text("\ufeffann.roe@example.com\nNobody Atall\n", "utf-8")
+    found = subject(place / "clean.private", place / "who.txt")
+    assert found["given"] == {"values": 1, "names": 1, "users": 0} and found["lines_without_a_match"] == [2]
+
+
+def test_a_role_leads_to_nobody_else_and_a_plus_tag_does(tmp_path: Path) -> None:
+    mails = [
+        "From: Customer Service <ann.roe@example.com>\nTo: x@example.org\n\n.\n",
+        "From: Customer Service <help@example.net>\nTo: x@example.org\n\nYour customer service\n",
+        "From: x@example.org\nTo: ann.roe+news@example.com\n\n.\n",
+    ]
+    pq.write_table(pa.table({"text": mails}), tmp_path / "in.parquet")
+    go(tmp_path)
+    found = subject(tmp_path / "clean.private", [ANN])
+    assert found["linked"] == {"values": 1, "names": 0, "names_not_followed": 1} and found["documents"] == 2
+    alone = subject(tmp_path / "clean.private", [ANN], linked=False)
+    assert alone["linked"]["values"] == 0 and alone["documents"] == 1
 
 
 def test_what_is_known_of_one_person(place: Path) -> None:
@@ -139,7 +174,7 @@ def test_what_is_known_of_one_person(place: Path) -> None:
     (place / "run" / "train.json").write_text(json.dumps({"checkpoints": ["step-000000", "step-000004", "step-000008"]}))
     found = subject(place / "clean.private", [ANN], checkpoints=[place / "run"], documents=place / "ids.txt")
     assert found["given"] == {"values": 1, "names": 0, "users": 0}
-    assert found["linked"] == {"values": 1, "names": 1, "names_shared_by_many": 0}  # her other address, through her display name
+    assert found["linked"] == {"values": 1, "names": 1, "names_not_followed": 0}  # her other address, through her display name
     where = {(one["kind"], one["section"]): one["occurrences"] for one in found["places"]}
     assert where == {
         ("EMAIL_ADDRESS", "to"): 1,
@@ -168,7 +203,7 @@ def test_a_display_name_of_many_leads_nowhere(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": mails}), tmp_path / "in.parquet")
     go(tmp_path)
     found = subject(tmp_path / "clean.private", ["h3@example.com"])
-    assert found["linked"] == {"values": 0, "names": 0, "names_shared_by_many": 1} and found["documents"] == 1
+    assert found["linked"] == {"values": 0, "names": 0, "names_not_followed": 1} and found["documents"] == 1
 
 
 def test_who_is_not_there_or_not_the_right_folder(place: Path) -> None:
@@ -260,6 +295,67 @@ def test_a_variant_does_not_bring_the_name_back(tmp_path: Path) -> None:
     assert again > 3  # in variants of others
     assert not any("ann.roe@" in text for shard in texts(tmp_path) for text in shard)
     assert found["erased"]["outs"][0]["leaks"] == 0
+
+
+def test_every_folder_that_was_published_is_made_again(place: Path) -> None:
+    """One plan to two places, an index made anew in between; one that has moved is told."""
+    go(place, "one")
+    go(place, "two")
+    go(place, "three", "redact", rows_per_shard=2)
+    go(place, "moved", "baseline", rows_per_shard=2)
+    (place / "moved").rename(place / "away")
+    found = subject(place / "clean.private", [ANN], erase=True)
+    assert sorted(Path(one["out"]).name for one in found["erased"]["outs"]) == ["one", "three", "two"]
+    for out in ("one", "two", "three"):
+        whole = "\n".join(text for shard in texts(place, out) for text in shard)
+        assert "ann.roe@" not in whole.lower() and not mentions.count(pa.array([whole]), ["ann roe"])
+    assert found["elsewhere"] == [str(place / "moved")] and "1 folders that were published" in Path(found["erased"]["receipt"]).read_text()
+
+
+def test_one_that_cannot_be_made_without_them_is_told(place: Path) -> None:
+    columns = sanitize.Columns(policies={"user_id": "keep"})
+    table = pq.read_table(place / "in.parquet").to_pydict()
+    table["user_id"][1] = ANN
+    pq.write_table(pa.table(table), place / "in.parquet")
+    go(place, "kept", "baseline", columns=columns)
+    with pytest.raises(LeakFound, match="1 of 1 published folders could not be made without"):
+        subject(place / "clean.private", [ANN], erase=True)
+    (receipt,) = (place / "clean.private" / "receipts").iterdir()
+    assert json.loads(receipt.read_text())["outs"][0]["erased"] is False
+
+
+def test_receipts_are_kept_one_by_one(place: Path) -> None:
+    go(place)
+    first = subject(place / "clean.private", [ANN], erase=True)["erased"]["receipt"]
+    other = subject(place / "clean.private", ["cy.lee@example.com"], erase=True)["erased"]["receipt"]
+    again = subject(place / "clean.private", [ANN], erase=True)["erased"]["receipt"]
+    assert len({first, other, again}) == 3
+
+
+def test_a_users_documents_are_no_originals_of_duplicates(tmp_path: Path) -> None:
+    pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
+    rows = {
+        "doc_id": ["a", "b", "c"],
+        "user_id": ["bob", "ann", "bob"],
+        "text": ["The same words here.", "The same words here.", "Others."],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "in.parquet")
+    (tmp_path / "plan.toml").write_text('about = "x"\nleave = ["URL"]\n[find]\nkinds = ["URL"]\n[[drop]]\nuse = "exact_dup"\n')
+    assert go(tmp_path, plan=str(tmp_path / "plan.toml"))["documents_out"] == 2
+    subject(tmp_path / "clean.private", ["user:bob"], erase=True)
+    assert texts(tmp_path) == [["The same words here."]]
+    assert go(tmp_path, plan=str(tmp_path / "plan.toml"))["dropped"] == [
+        {"part": "subject", "reason": "erased", "documents": 2},
+        {"part": "exact_dup", "reason": "same text", "documents": 0},
+    ]
+
+
+def test_a_folder_that_is_not_there_is_said_before_anything(place: Path) -> None:
+    go(place)
+    for option in ("documents", "receipt"):
+        with pytest.raises(UsageError, match="its folder is not there"):
+            subject(place / "clean.private", [ANN], erase=True, **{option: place / "nowhere" / "x"})
+    assert not (place / "clean.private" / "vault" / "tombstones").exists()
 
 
 def test_before_anything_is_published(place: Path) -> None:

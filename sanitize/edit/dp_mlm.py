@@ -15,7 +15,6 @@ draw, once each.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 from pathlib import Path
@@ -253,8 +252,7 @@ class DpMlm(Editor):
         settings = {
             name: value for name, value in self.model_dump(mode="json").items() if name not in ("use", "model", "batch", "device", "kinds")
         }
-        told = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16).hexdigest()
-        subkey = self._key.subkey(f"draw/dp_mlm/{told}")
+        subkey = self._key.subkey(f"draw/dp_mlm/{json.dumps(settings, sort_keys=True)}")
         if self.mapping == "corpus":
             # what stands for a word everywhere is drawn from the word alone, so that it hangs on no document
             spelled = lowered.take(pa.array(firsts)).to_pylist()

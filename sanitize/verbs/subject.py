@@ -20,6 +20,9 @@ def command(
     erase: Annotated[
         bool, typer.Option("--erase", help="take them out of every folder published from WORK, now and in later runs")
     ] = False,
+    linked: Annotated[
+        bool, typer.Option("--linked/--no-linked", help="also what stands under their display names, and their plus tags")
+    ] = True,
     checkpoint: Annotated[
         list[Path] | None, typer.Option(metavar="RUN", help="a run folder of sanitize-train to look into, too", show_default=False)
     ] = None,
@@ -46,6 +49,7 @@ def command(
         work,
         match,
         erase=erase,
+        linked=linked,
         checkpoints=checkpoint or (),
         documents=documents,
         receipt=receipt,
@@ -72,7 +76,15 @@ def _told(found: Mapping[str, Any]) -> str:
     lines += [f"           {one['occurrences']:>7,} {one['kind']} in {one['section'] or 'the text'}" for one in most]
     for one in found["runs"]:
         where = f"{one['out']} (plan {one['plan']})"
-        lines.append(f"published  {where}: {one['left']:,} left, {one['replaced']:,} replaced, in {len(one['shards'])} shards")
+        counts = (
+            f"{one['left']:,} left, {one['replaced']:,} replaced, in {len(one['shards'])} shards"
+            if one["left"] is not None
+            else "not counted, it was made under an earlier index"
+        )
+        lines.append(f"published  {where}: {counts}")
+    if nowhere := found["lines_without_a_match"]:
+        lines.append(f"nowhere    line {', '.join(map(str, nowhere))} of the match stands nowhere in this corpus")
+    lines += [f"elsewhere  {out} was published from here, and is not there any more: moved or removed" for out in found["elsewhere"]]
     for one in found["checkpoints"]:
         lines.append(
             f"trained    {one['run']}: {one['documents_seen']:,} of the documents seen; {one['checkpoints_after']} of {one['checkpoints']} "

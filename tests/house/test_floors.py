@@ -20,7 +20,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ledger",),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher", "mentions", "tombstones"),
     ("corpus", "index", "report", "publish", "forms", "places", "forget"),
-    ("plan", "samples", "looks", "full"),
+    ("plan", "samples", "looks", "full", "published"),
     ("manifest", "reading", "counts", "blacklist", "verify"),
     ("indexing", "drill", "reporting"),
     ("run", "stream"),

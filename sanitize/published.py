@@ -1,0 +1,25 @@
+"""What was published from a WORK folder, and by which command: kept when the index is made anew, so that nothing is forgotten when somebody
+is to be. One JSON file for each OUT and plan, written just before the swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sanitize.publish import hashed
+from sanitize.shards import read_json, write_json
+
+
+def note(work: Path, command: Mapping[str, Any]) -> None:
+    """Write a command down: `out`, `inputs`, `settings`, `plan` (resolved) and `plan_hash`. WORK's lock is held."""
+    folder = work / "published"
+    folder.mkdir(exist_ok=True)
+    write_json(folder / f"{hashed(command['out'], command['plan_hash'])}.json", dict(command))
+
+
+def commands(work: Path) -> list[dict[str, Any]]:
+    """All commands that published from here, the latest last."""
+    files = sorted((work / "published").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    return [found for path in files if (found := read_json(path)) is not None]

@@ -1,0 +1,10 @@
+-- name: subject_values
+-- does: Which values of one person stand in the corpus at all.
+-- reads: occurrences, subject (value_id)
+-- gives: value_id, occurrences
+-- takes: nothing
+SELECT o.value_id AS value_id, count(*) AS occurrences
+FROM occurrences AS o
+WHERE o.value_id IN (SELECT s.value_id FROM subject AS s)
+GROUP BY o.value_id
+ORDER BY o.value_id
