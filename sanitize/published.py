@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sanitize import vault
 from sanitize.publish import hashed
 from sanitize.shards import read_json, write_json
 
 
 def note(work: Path, command: Mapping[str, Any]) -> None:
     """Write a command down: `out`, `inputs`, `settings`, `plan` (resolved) and `plan_hash`. WORK's lock is held."""
-    folder = work / "published"
-    folder.mkdir(exist_ok=True)
-    write_json(folder / f"{hashed(command['out'], command['plan_hash'])}.json", dict(command))
+    with vault.umask(0o077):  # OUT is written under the user's own mask, this is not for others
+        folder = vault.private(work / "published")
+        write_json(folder / f"{hashed(command['out'], command['plan_hash'])}.json", dict(command))
 
 
 def commands(work: Path) -> list[dict[str, Any]]:
