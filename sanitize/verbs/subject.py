@@ -66,9 +66,7 @@ def _told(found: Mapping[str, Any]) -> str:
     lines = [
         f"given      {_counted(given)}",
         f"linked     {_counted(linked)} under the same display names"
-        + (
-            f"; {linked['names_shared_by_many']} names have too many addresses to be one person's" if linked["names_shared_by_many"] else ""
-        ),
+        + (f"; {linked['names_not_followed']} display names look like a list's or somebody else's" if linked["names_not_followed"] else ""),
         f"found      {found['occurrences']:,} occurrences in {found['documents']:,} documents"
         + (f", {found['documents_written']:,} of which they wrote" if found["documents_written"] else ""),
     ]
