@@ -524,8 +524,13 @@ class _Tally:
 def _shunning(shunned: Sequence[str], kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
     """The replacements, with a label where one has the local part of an address that is to be forgotten."""
     made = pl.Series(replacement)
-    again = made.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(shunned).implode()).fill_null(False)
+    again = says(made, shunned)
     return arrow(pl.select(pl.when(again).then(pl.concat_str(pl.lit("["), kinds, pl.lit("]"))).otherwise(made)).to_series())
+
+
+def says(replacements: pl.Series, shunned: Sequence[str]) -> pl.Series:
+    """True for each replacement that has one of some local parts, which are in lower case."""
+    return replacements.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(shunned).implode()).fill_null(False)
 
 
 def _cell_key(found: _Occurrences) -> I64:

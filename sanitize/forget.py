@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import mentions, tables
+from sanitize import apply, mentions, tables
 from sanitize.cells import Leaf
 from sanitize.keyed import Key
 from sanitize.shards import Documents, cells_of, table_writer
@@ -88,4 +88,4 @@ def says(edits: Path, shunned: Sequence[str]) -> bool:
     if not edits.exists():
         return False
     made = pl.Series(pq.read_table(edits, columns=["replacement"], partitioning=None).column(0))
-    return bool(made.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(shunned).implode()).any())
+    return bool(apply.says(made, shunned).any())

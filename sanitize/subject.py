@@ -32,6 +32,8 @@ from sanitize.headers import display_names, header_lines
 from sanitize.indexing import Settings
 from sanitize.keyed import Key
 from sanitize.lock import locked
+from sanitize.looks import here as those_in
+from sanitize.looks import occurrences_of
 from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.publish import hashed, shard_name
@@ -42,7 +44,6 @@ from sanitize.spans import I64, Buffers
 USER = "user:"
 _MOST = 20  # addresses behind one display name: with more it is the name of a list or a role, and leads to nobody
 _LINKS = pa.schema([pa.field("value_id", pa.int64()), pa.field("name", pa.large_string())])
-_USERS = pa.schema([pa.field("doc_no", pa.int64())])
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,58 +99,41 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkTask:
-    """One range of documents: which display names stand beside which addresses, and which documents some users wrote."""
+    """One range of documents: which display names stand beside which addresses."""
 
     first: int
     last: int
     documents: Documents
     leaves: tuple[Leaf, ...]
     occurrences: Path
-    users: tuple[str, ...]
     folder: Path
 
 
 def link_task(task: LinkTask) -> dict[str, Any]:
-    """Write `links.parquet` (the distinct pairs of address and display name) and `users.parquet` (the users' documents)."""
+    """Write `links.parquet`: the distinct pairs of address and display name."""
     task.folder.mkdir(parents=True, exist_ok=True)
-    found = pq.read_table(
-        task.occurrences, columns=["doc_no", "cell", "start_byte", "stop_byte", "kind", "value_id", "section"], partitioning=None
-    )
-    found = found.filter(pc.equal(found.column("kind").cast(pa.string()), "EMAIL_ADDRESS"))
-    addresses = pl.DataFrame(found.select(["doc_no", "cell", "start_byte", "stop_byte", "value_id"]))
+    addresses = occurrences_of(task.occurrences, ("EMAIL_ADDRESS",))
     links = [pl.DataFrame(schema={"value_id": pl.Int64, "name": pl.String})]
-    wrote: list[I64] = [np.empty(0, np.int64)]
-    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *(["user_id"] if task.users else [])])]
-    for table in task.documents.read(task.first, task.last, columns):
+    for table in task.documents.read(task.first, task.last, [*dict.fromkeys(leaf.column for leaf in task.leaves)]):
         table = table.combine_chunks()
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        if task.users:
-            mine = pc.is_in(table.column("user_id").cast(pa.large_string()), value_set=pa.array(task.users, pa.large_string()))
-            wrote.append(doc_no[np.asarray(mine)])
-        low, high = np.searchsorted(addresses["doc_no"].to_numpy(), [doc_no[0], doc_no[-1] + 1])
-        near = addresses[int(low) : int(high)]
         for column in cells_of(table, list(task.leaves)):
-            which = pl.DataFrame({"doc_no": doc_no[column.flat.rows], "cell": column.cells}).with_row_index("text_no")
-            here = near.join(which.with_columns(pl.col("cell").cast(pl.Int32)), on=["doc_no", "cell"], how="inner", maintain_order="left")
-            if here.height:
-                links.append(_links(Buffers.of(column.flat.texts.fill_null("")), here.sort("text_no", "start_byte")))
-    _write(task.folder / "links.parquet", _LINKS, pl.concat(links).unique().sort("value_id", "name"))
-    _write(task.folder / "users.parquet", _USERS, pl.DataFrame({"doc_no": np.concatenate(wrote)}))
+            near = those_in(addresses, doc_no[column.flat.rows], column.cells)
+            if near.height:
+                links.append(_links(Buffers.of(column.flat.texts.fill_null("")), near.sort("text_no", "start_byte")))
+    with table_writer(task.folder / "links.parquet", _LINKS) as out:
+        frame = pl.concat(links).unique().sort("value_id", "name")
+        out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_LINKS))
     return {}
 
 
-def _links(buffers: Buffers, here: pl.DataFrame) -> pl.DataFrame:
+def _links(buffers: Buffers, addresses: pl.DataFrame) -> pl.DataFrame:
     """The pairs of address and display name in one column."""
-    text_no = here["text_no"].to_numpy().astype(np.int64)
-    starts, stops = (buffers.offsets[text_no] + here[name].to_numpy() for name in ("start_byte", "stop_byte"))
+    text_no = addresses["text_no"].to_numpy().astype(np.int64)
+    starts, stops = (buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "stop_byte"))
     lines = header_lines(buffers, text_no, starts)
     names = mentions.normalised(display_names(buffers, lines, starts, stops))
-    return pl.DataFrame({"value_id": here["value_id"], "name": names}).drop_nulls().unique()
-
-
-def _write(path: Path, schema: pa.Schema, frame: pl.DataFrame) -> None:
-    with table_writer(path, schema) as out:
-        out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+    return pl.DataFrame({"value_id": addresses["value_id"], "name": names}).drop_nulls().unique()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -297,18 +281,16 @@ def _found(
             documents=here.documents,
             leaves=here.leaves,
             occurrences=occurrences,
-            users=given.users,
             folder=here.spill / f"links-{no:05d}",
         )
         for no, ((low, high), occurrences) in enumerate(zip(here.ranges, here.files("tables", "occurrences"), strict=True))
     ]
     here.map(link_task, tasks)
     links = pl.concat([pl.read_parquet(task.folder / "links.parquet") for task in tasks]).unique()
-    wrote = pl.concat([pl.read_parquet(task.folder / "users.parquet") for task in tasks])["doc_no"]
     values, names, shared = _linked(links, given, _locals(here)) if follow else (list(given.values), list(given.names), 0)
     users = tombstones.users_of(pa.array(given.users, pa.large_string()), here.key).tolist() if given.users else []
     person = tombstones.Erased(tuple(values), tuple(names), tuple(sorted(users)))
-    tables = _tables(here, person)
+    tables, wrote = _looked(here, person)
     places, per_document = here.ask("subject_places", **tables), here.ask("subject_documents", **tables)
     docs = pl.concat([per_document["doc_no"], wrote]).unique().sort()
     if not len(docs):
@@ -325,7 +307,6 @@ def _found(
         ids_told = ids if told is None else [one for one, number in zip(ids, docs.to_list(), strict=True) if number in told]
         with vault.umask(0o077):
             documents.write_text("".join(f"{one}\n" for one in ids_told), "utf-8")
-    counted = pl.DataFrame(pq.read_table(here.folder / "tables" / "value_counts" / "all.parquet", columns=["value_id"], partitioning=None))
     found = {
         "given": {"values": len(given.values), "names": len(given.names), "users": len(given.users)},
         "linked": {
@@ -333,7 +314,7 @@ def _found(
             "names": len(set(names) - set(given.names)),
             "names_not_followed": shared,
         },
-        "values_found": counted.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode())).height,
+        "values_found": len(seen.intersection(values)),
         "lines_without_a_match": nowhere,
         "documents": len(docs),
         "documents_written": wrote.n_unique(),
@@ -390,31 +371,27 @@ def _locals(here: _Work) -> pl.DataFrame:
     return pl.concat(frames).drop_nulls().unique()
 
 
-def _tables(here: _Work, person: tombstones.Erased) -> dict[str, Sequence[Path]]:
-    """The occurrences of the corpus, mentions of the person's names among them, and which values are the person's."""
+def _looked(here: _Work, person: tombstones.Erased) -> tuple[dict[str, Sequence[Path]], pl.Series]:
+    """The occurrences of the corpus, mentions of the person's names among them, and which values are the person's; and the documents that
+    the person's users wrote."""
     listed = here.spill / "subject.parquet"
     occurrences = here.files("tables", "occurrences")
     ids = [*person.values, *(mentions.ids_of(person.names, here.key).tolist() if person.names else ())]
     pq.write_table(pa.table({"value_id": pa.array(ids, pa.int64())}), listed)
-    if person.names:
+    wrote = pl.Series("doc_no", [], pl.Int64)
+    if person.names or person.users:
         tasks = []
         for no, (low, high) in enumerate(here.ranges):
-            folder = here.spill / f"mentions-{no:05d}"
+            folder = here.spill / f"forget-{no:05d}"
             folder.mkdir()
-            tasks.append(
-                ForgetTask(
-                    first=low,
-                    last=high,
-                    documents=here.documents,
-                    leaves=here.leaves,
-                    erased=tombstones.Erased(names=person.names),
-                    key=here.key,
-                    folder=folder,
-                )
+            about = ForgetTask(
+                first=low, last=high, documents=here.documents, leaves=here.leaves, erased=person, key=here.key, folder=folder
             )
+            tasks.append(about)
         here.map(forget_task, tasks)
         occurrences = [*occurrences, *(task.folder / "mentions.parquet" for task in tasks)]
-    return {"occurrences": occurrences, "subject": [listed]}
+        wrote = pl.concat([pl.read_parquet(task.folder / "gone.parquet") for task in tasks])["doc_no"]
+    return {"occurrences": occurrences, "subject": [listed]}, wrote
 
 
 def _published(here: _Work) -> set[int] | None:

@@ -74,14 +74,13 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                     rest = np.flatnonzero(~inside)
                     span = (seen_at.start[rest], seen_at.stop[rest], seen_at.form[rest])
                     residual.append(_Residual(docs[rest], cells[rest].astype(np.int64), *span, str(column.leaf)))
-            leaks += [(str(column.leaf), mentions.KIND, -1)] * mentions.count(texts, task.names)
         for leaf in leaves(table.schema):
             if leaf not in which:
                 texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                 text_bytes += len(Buffers.of(texts).data)
                 for seen_at in (flagged.find(texts), flagged.find_compatible(texts)):
                     leaks += [(str(leaf), flagged.names[flagged.kind[form]], -1) for form in seen_at.form]
-                leaks += [(str(leaf), mentions.KIND, -1)] * mentions.count(texts, task.names)
+        leaks += _mentioned(table, task.names)
         for name, texts in _other_texts(table):
             leaks += [(name, flagged.names[flagged.kind[form]], -1) for form in flagged.find(texts).form]
     swept, more = _sorted_out(task, residual, flagged) if residual else ([], [])
@@ -95,6 +94,20 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         "swept": count,
         "leaks": leaks,
     }
+
+
+def mention_task(task: VerifyTask) -> list[tuple[str, str, int]]:
+    """The mentions in one shard of names that had to go, as `verify_task` tells leaks."""
+    return [one for table, _ in batches(task) for one in _mentioned(table, task.names)]
+
+
+def _mentioned(table: pa.Table, names: Sequence[str]) -> list[tuple[str, str, int]]:
+    """One entry for each mention in any text of a batch."""
+    found: list[tuple[str, str, int]] = []
+    for leaf in leaves(table.schema) if names else ():
+        texts = flatten(table.column(leaf.column).chunk(0), leaf).texts
+        found += [(str(leaf), mentions.KIND, -1)] * mentions.count(texts, names)
+    return found
 
 
 def _other_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArray]]:
@@ -328,8 +341,6 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     found = full(engine, shards, others, passes, spill, _PAGES)
     if gone.names:
         # names are looked for as they are mentioned; the forms of a byte-wise search are for values
-        for done in engine.map_shards(verify_task, tasks):
-            found["findings"] += [
-                Finding("data", f"column {column}", kind, "mention", 1) for column, kind, _ in done.result["leaks"] if kind == mentions.KIND
-            ]
+        for done in engine.map_shards(mention_task, tasks):
+            found["findings"] += [Finding("data", f"column {column}", kind, "mention", 1) for column, kind, _ in done.result]
     return {"values_checked": distinct, **found}
