@@ -29,7 +29,7 @@ from sanitize.cells import Leaf, flatten, plain
 from sanitize.engines.engine import Engine
 from sanitize.errors import OutputBroken
 from sanitize.keyed import Draws, Key
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.looks import Ground
 from sanitize.matcher import Flagged
 from sanitize.plan import Plan
@@ -201,7 +201,7 @@ def _documents(key: Key, edited: Sequence[str], anchors: int, shapes: Sequence[_
 
 def _values(key: Key, kind: str) -> list[str]:
     """The values of one kind, one for each person, all different."""
-    one, count = kinds()[kind], 4 * PEOPLE
+    one, count = every_kind()[kind], 4 * PEOPLE
     examples = pl.Series([_EXAMPLES[kind]] * count)
     ids = pa.array([f"person {number}" for number in range(count)]).dictionary_encode()
     drawn = one.fake(examples, Draws.of(key, f"drill/{kind}", ids, np.zeros(count, np.int32), np.zeros(count, np.int64)), False)
