@@ -65,8 +65,7 @@ class Patterns:
     def __init__(self, key: Key, countries: Iterable[str] = ()) -> None:
         self.key = key
         self.kinds: list[Kind] = [kind for kind in kinds(countries).values() if kind.pattern]
-        self._outer = "|".join(kind.pattern for kind in self.kinds)
-        self._inner = "|".join(kind.pattern for kind in self.kinds if kind.name not in _INSIDE)
+        self._words = sorted({word for kind in self.kinds if kind.gate is not None for word in kind.gate[0]})
         self._before, self._after = boundaries(self.kinds)
         self._word = table_of(WORD)
         self._index = {kind.name: number for number, kind in enumerate(self.kinds)}
@@ -76,7 +75,7 @@ class Patterns:
         if texts.null_count:
             texts = texts.fill_null("")
         buffers = Buffers.of(texts)
-        starts, stops = matches(buffers, self._outer)
+        starts, stops = matches(buffers, self._pattern(pl.Series(texts)))
         text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
         where = sections(buffers, text_no, starts)
         spans = self._settle(buffers, text_no, starts, stops, where.is_id_field * 2 + where.is_address_field)
@@ -99,6 +98,15 @@ class Patterns:
             section_names=where.names,
             distinct=spans.distinct,
             skipped=spans.skipped,
+        )
+
+    def _pattern(self, texts: pl.Series, without: tuple[str, ...] = ()) -> str:
+        """The alternation of all kinds for a column of texts; what needs a word that no text holds is left out, which finds the same."""
+        held = {word for word in self._words if texts.str.contains(word, literal=True).any()}
+        return "|".join(
+            kind.pattern if kind.gate is None or held.intersection(kind.gate[0]) else kind.gate[1]
+            for kind in self.kinds
+            if kind.name not in without
         )
 
     def _settle(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None) -> _Spans:
@@ -228,7 +236,7 @@ class Patterns:
         if not len(outer):
             return spans
         inside = Buffers.of(spans.distinct.value.take(pa.array(outer)))
-        starts, stops = matches(inside, self._inner)
+        starts, stops = matches(inside, self._pattern(pl.Series(inside.column()), _INSIDE))
         if not len(starts):
             return spans
         holder = np.searchsorted(inside.offsets, starts, side="right") - 1

@@ -48,6 +48,7 @@ class Kind:
                anchor; the other columns are separators.
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
+    gate       Words, and the pattern without the alternatives that need one of them: what is looked for in texts that hold none.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
     country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
     """
@@ -66,6 +67,7 @@ class Kind:
     opaque: bool = False
     lead: str | None = None
     trail: str | None = None
+    gate: tuple[tuple[str, ...], str] | None = None
     country: str | None = None
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
