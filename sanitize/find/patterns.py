@@ -3,11 +3,13 @@
 One alternation of all patterns is run by the linear-time engine of Polars, which writes a mark around each match; the marks are read
 back from the bytes. Kind, check, identity and `value_id` are settled on the distinct candidates only. A URL is looked into once more,
 for what stands inside it. All kinds are always looked for, so that one index serves every plan, and no kind takes another's text
-because a plan does not name it. Costs about one pass at 280 MB per CPU-second; leaves names and free forms to other finders.
+because a plan does not name it; only national identifiers are asked by country. Costs about one pass at 280 MB per CPU-second; leaves
+names and free forms to other finders.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +23,7 @@ from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, table_of
 from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 NAME = "patterns"
 _INSIDE = ("URL",)  # kinds whose values are looked into
 _LESS, _MORE = ord("<"), ord(">")
@@ -57,13 +60,12 @@ class Found:
 
 
 class Patterns:
-    """The finder of all kinds in sanitize/kinds/, under one key."""
+    """The finder of all kinds in sanitize/kinds/ that have a pattern, under one key; of national identifiers, those of `countries`."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, countries: Iterable[str] = ()) -> None:
         self.key = key
-        self.kinds: list[Kind] = list(kinds().values())
-        self._outer = "|".join(kind.pattern for kind in self.kinds)
-        self._inner = "|".join(kind.pattern for kind in self.kinds if kind.name not in _INSIDE)
+        self.kinds: list[Kind] = [kind for kind in kinds(countries).values() if kind.pattern]
+        self._words = sorted({word for kind in self.kinds if kind.gate is not None for word in kind.gate[0]})
         self._before, self._after = boundaries(self.kinds)
         self._word = table_of(WORD)
         self._index = {kind.name: number for number, kind in enumerate(self.kinds)}
@@ -73,7 +75,7 @@ class Patterns:
         if texts.null_count:
             texts = texts.fill_null("")
         buffers = Buffers.of(texts)
-        starts, stops = matches(buffers, self._outer)
+        starts, stops = matches(buffers, self._pattern(pl.Series(texts)))
         text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
         where = sections(buffers, text_no, starts)
         spans = self._settle(buffers, text_no, starts, stops, where.is_id_field * 2 + where.is_address_field)
@@ -98,6 +100,15 @@ class Patterns:
             skipped=spans.skipped,
         )
 
+    def _pattern(self, texts: pl.Series, without: tuple[str, ...] = ()) -> str:
+        """The alternation of all kinds for a column of texts; what needs a word that no text holds is left out, which finds the same."""
+        held = {word for word in self._words if texts.str.contains(word, literal=True).any()}
+        return "|".join(
+            kind.pattern if kind.gate is None or held.intersection(kind.gate[0]) else kind.gate[1]
+            for kind in self.kinds
+            if kind.name not in without
+        )
+
     def _settle(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None) -> _Spans:
         """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, field). `field` is 2 in an id field, 1 in
         an address field, else 0; `weight` is how often each candidate counts among the refused."""
@@ -116,7 +127,8 @@ class Patterns:
         frame = pl.DataFrame(
             {"value": pl.Series(values), "bracketed": (used & 4) > 0, "id_field": (used & 2) > 0, "address_field": (used & 1) > 0}
         )
-        kind, reasons = self._kinds_of(frame)
+        kind, reasons, frame, lead, trail = self._kinds_of(frame)
+        values = arrow(frame["value"]) if lead.any() or trail.any() else values
         good = np.flatnonzero(kind >= 0)
         distinct = self._distinct(kind[good].astype(np.int32), values.take(pa.array(good)))
         skipped: dict[tuple[int, str], int] = {}
@@ -129,40 +141,75 @@ class Patterns:
         to_distinct[good] = np.arange(len(good))
         which = to_distinct[row]
         keep = np.flatnonzero(which >= 0)
-        glued = self._glued(buffers, text_no[keep], starts[keep], stops[keep], distinct.kind[which[keep]])
+        leads, trails = lead[row[keep]], trail[row[keep]]
+        starts, stops = starts[keep] + leads, stops[keep] - trails
+        text_no, which = text_no[keep], which[keep]
+        glued = self._glued(buffers, text_no, starts, stops, distinct.kind[which], leads == 0, trails == 0)
         if glued.any():
-            times = np.bincount(distinct.kind[which[keep[glued]]], None if weight is None else weight[keep[glued]])
+            times = np.bincount(distinct.kind[which[glued]], None if weight is None else weight[keep[glued]])
             skipped |= {(number, "boundary"): int(times[number]) for number in np.flatnonzero(times).tolist()}
-            keep = keep[~glued]
-        return _Spans(text_no[keep], starts[keep], stops[keep], which[keep], keep, distinct, skipped, True)
+            keep, text_no, starts, stops, which = keep[~glued], text_no[~glued], starts[~glued], stops[~glued], which[~glued]
+        return _Spans(text_no, starts, stops, which, keep, distinct, skipped, True)
 
-    def _glued(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32) -> npt.NDArray[np.bool_]:
-        """True where a value may not stand, by its kind's boundary rule."""
+    def _glued(
+        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32, left: Bools, right: Bools
+    ) -> npt.NDArray[np.bool_]:
+        """True where a value may not stand, by its kind's boundary rule; `left` and `right`: whether that side is asked."""
         data, offsets, last = buffers.data, buffers.offsets, stops - 1
-        before = (starts > offsets[text_no]) & self._word[data[starts]] & self._before[kind, data[np.maximum(starts - 1, 0)]]
-        after = (stops < offsets[text_no + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(stops, len(data) - 1)]]
+        before = left & (starts > offsets[text_no]) & self._word[data[starts]] & self._before[kind, data[np.maximum(starts - 1, 0)]]
+        after = right & (stops < offsets[text_no + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(stops, len(data) - 1)]]
         glued: npt.NDArray[np.bool_] = before | after
         return glued
 
-    def _kinds_of(self, frame: pl.DataFrame) -> tuple[I64, dict[tuple[int, str], I64]]:
-        """The kind of every candidate (-1 where none), and the rows that a kind took and its check refused, by (kind, reason)."""
-        kind = np.full(frame.height, -1, np.int64)
+    def _kinds_of(self, frame: pl.DataFrame) -> tuple[I64, dict[tuple[int, str], I64], pl.DataFrame, I64, I64]:
+        """The kind of every candidate (-1 where none); the rows that a kind took and its check refused, by (kind, reason); and the
+        candidates without what their kind takes along before and after a value, with the bytes that were cut off on either side."""
+        kind, lead, trail = np.full(frame.height, -1, np.int64), np.zeros(frame.height, np.int64), np.zeros(frame.height, np.int64)
         open_rows = np.arange(frame.height)
         refused: dict[tuple[int, str], I64] = {}
+        second: list[tuple[int, I64, pl.Series]] = []  # what national identifiers refused
         for number, one in enumerate(self.kinds):
             if not len(open_rows):
                 break
             rest = frame if len(open_rows) == frame.height else frame[open_rows]
             taken = one.takes(rest).to_numpy()
-            mine, open_rows = open_rows[taken], open_rows[~taken]
-            if one.check is not None and len(mine):
-                reason = one.check(frame["value"].gather(mine))
+            mine = open_rows[taken]
+            if not len(mine):
+                continue
+            values = frame["value"].gather(mine)
+            if one.lead is not None or one.trail is not None:
+                before, after, values = _cut_off(one, values)
+                cut_off = (before + after) > 0
+            else:
+                cut_off = None
+            if one.check is not None:
+                reason = one.check(values)
                 bad = reason.is_not_null().to_numpy()
-                for word in reason.drop_nulls().unique().to_list():
-                    refused[number, word] = mine[(reason == word).fill_null(False).to_numpy()]
-                mine = mine[~bad]
-            kind[mine] = number
-        return kind, refused
+                if one.country is None:
+                    for word in reason.drop_nulls().unique().to_list():
+                        refused[number, word] = mine[(reason == word).fill_null(False).to_numpy()]
+                else:
+                    taken[taken] = ~bad  # a number of one country may be that of another
+                    if bad.any():
+                        second.append((number, mine[bad], reason.filter(pl.Series(bad))))
+                good = ~bad
+            else:
+                good = np.ones(len(mine), np.bool_)
+            if cut_off is not None and (cut_off & good).any():
+                where = np.flatnonzero(cut_off & good)
+                lead[mine[where]], trail[mine[where]] = before[where], after[where]
+                frame = frame.with_columns(value=frame["value"].scatter(mine[where], values.gather(where)))
+            kind[mine[good]] = number
+            open_rows = open_rows[~taken]
+        told = np.zeros(frame.height, np.bool_)
+        for number, rows, reason in second:
+            nobodys = (kind[rows] < 0) & ~told[rows]
+            told[rows] = True
+            for word in reason.unique(maintain_order=True).to_list():
+                some = rows[nobodys & (reason == word).to_numpy()]
+                if len(some):
+                    refused[number, word] = some
+        return kind, refused, frame, lead, trail
 
     def _distinct(self, kind: I32, value: pa.LargeStringArray) -> Distinct:
         """Identity forms and ids, kind by kind."""
@@ -189,7 +236,7 @@ class Patterns:
         if not len(outer):
             return spans
         inside = Buffers.of(spans.distinct.value.take(pa.array(outer)))
-        starts, stops = matches(inside, self._inner)
+        starts, stops = matches(inside, self._pattern(pl.Series(inside.column()), _INSIDE))
         if not len(starts):
             return spans
         holder = np.searchsorted(inside.offsets, starts, side="right") - 1
@@ -221,6 +268,20 @@ class Patterns:
             _sum(spans.skipped, inner.skipped),
             False,
         )
+
+
+def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
+    """The bytes of what a kind's pattern took along before and after each value, and the values without."""
+    frame = pl.DataFrame({"value": values}).with_columns(
+        before=pl.lit("") if one.lead is None else pl.col("value").str.extract(rf"\A({one.lead})").fill_null(""),
+        after=pl.lit("") if one.trail is None else pl.col("value").str.extract(rf"({one.trail})\z").fill_null(""),
+    )
+    frame = frame.select(
+        pl.col("before").str.len_bytes().cast(pl.Int64),
+        pl.col("after").str.len_bytes().cast(pl.Int64),
+        value=pl.col("value").str.strip_prefix(pl.col("before")).str.strip_suffix(pl.col("after")),
+    )
+    return frame["before"].to_numpy(), frame["after"].to_numpy(), frame["value"]
 
 
 @dataclass(frozen=True, repr=False)
