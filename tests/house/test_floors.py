@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition"),
     ("views", "decoded", "figures", "notebook", "forecast", "masked"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
-    ("ledger",),
+    ("ledger", "past", "seen"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "matcher", "mentions", "tombstones"),
     ("corpus", "index", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full", "published"),
