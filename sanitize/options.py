@@ -85,14 +85,15 @@ def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
         memory_limit=said["memory_limit"],
         rows_per_shard=said["rows_per_shard"],
         max_doc_bytes=said["max_doc_bytes"],
-        max_quarantine=_share(said["max_quarantine"]),
+        max_quarantine=share(said["max_quarantine"]),
         strict=said["strict"],
         progress=shower(said["quiet"]),
         **more,
     )
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A share of the records, as `10%` or `0.1`."""
     from sanitize.errors import UsageError
 
     try:

@@ -144,7 +144,13 @@ def _sorted_out(
     )
     column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
     whose = owned(task.edits, task.occurrences, task.opaque, doc_no, cell, start, stop)
-    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in np.flatnonzero(whose.whole)]
+    whole = np.flatnonzero(whose.whole)
+    if task.later is not None and len(whole):
+        known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
+        ids = flagged.value_id[form[whole]]
+        first = dict(zip(*(known.filter(pc.is_in(known["value_id"], pa.array(ids))).to_pydict().values()), strict=True))
+        whole = whole[[first.get(int(one), -1) <= doc_no[row] for one, row in zip(ids, whole, strict=True)]]
+    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in whole]
     rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
     parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], form[rest])
     return list(zip(*(part.tolist() for part in parts), strict=True)), leaks
