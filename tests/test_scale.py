@@ -13,7 +13,9 @@ def test_shares_add_up_and_fall() -> None:
     assert shares[0] / shares[9] == pytest.approx(10)
 
 
-@pytest.mark.parametrize(("shares", "draws", "expected"), [([1.0], 5, 1.0), ([0.5, 0.5], 1, 1.0), ([0.5, 0.5], 2, 1.5), ([0.25] * 4, 0, 0.0)])
+@pytest.mark.parametrize(
+    ("shares", "draws", "expected"), [([1.0], 5, 1.0), ([0.5, 0.5], 1, 1.0), ([0.5, 0.5], 2, 1.5), ([0.25] * 4, 0, 0.0)]
+)
 def test_distinct_values_by_hand(shares: list[float], draws: int, expected: float) -> None:
     assert distinct(np.array(shares), draws) == pytest.approx(expected)
 
