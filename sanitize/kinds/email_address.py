@@ -116,6 +116,8 @@ def _plain(values: pl.Series) -> pl.Series:
         .str.replace_all(_DOTS, ".")
         .str.replace(rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) ", "@")
         .str.replace_all("\u3002", ".", literal=True)
+        .str.to_lowercase()
+        .str.normalize("NFKC")  # letters and accents may compose once they are small
     )
     plain = frame["value"]
     plain = pl.select(
