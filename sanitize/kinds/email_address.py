@@ -67,7 +67,7 @@ _PROSE = (  # before `at`, in a sentence about a place on the web
 )
 _PLACES = "the a an this that these those any every each some all my your his her our their no another what which".split()
 _ASSETS = "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
-_LETTER = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_LETTER = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + bytes(range(128, 256)))  # those of other alphabets too
 _ALNUM = _LETTER | table_of(b"0123456789")
 _COMMON = ("com", "org", "net", "edu", "gov", "info", "biz")  # a fake keeps these and the two-letter ones
 
@@ -116,6 +116,8 @@ def _plain(values: pl.Series) -> pl.Series:
         .str.replace_all(_DOTS, ".")
         .str.replace(rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) ", "@")
         .str.replace_all("\u3002", ".", literal=True)
+        .str.to_lowercase()
+        .str.normalize("NFKC")  # letters and accents may compose once they are small
     )
     plain = frame["value"]
     plain = pl.select(
@@ -176,9 +178,10 @@ def _split_hidden(values: pl.Series) -> pl.DataFrame:
     """The same columns of addresses that are spelled out: `at` and `dot` are as they are written."""
     at = rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) |[@\uff20]|%40"
     dot = rf"{_DOTS}|[.\uff0e\u3002]"
-    lead = r"(?<lead>[^A-Za-z0-9]*)(?<first>[A-Za-z0-9]*)"
-    local = r"(?<sep>(?: (?:dot|DOT|Dot) |[^A-Za-z0-9 @])*)(?<last>.*?)"
-    pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*)(?<dot>{dot})(?<tld>[A-Za-z]+)|(?<whole>.*?))\z"
+    letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
+    lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
+    local = r"(?<sep>(?: (?:dot|DOT|Dot) |[^{letter} @])*)(?<last>.*?)"
+    pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*?)(?<dot>{dot})(?<tld>[A-Za-z\x{{80}}-\x{{10ffff}}]+)|(?<whole>.*?))\z"
     parts = values.str.extract_groups(pattern).struct.unnest()
     unread = parts["at"].is_null()  # nothing to be taken apart: one piece
     return parts.select(
@@ -218,21 +221,19 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
         pl.Series("new_last", np.where(single, "", surname), pl.String) + tails[1],
         pl.Series("new_domain", domain, pl.String),
         pl.Series("new_tld", np.array(_COMMON[:3], object)[pick(tld_bits, 3)], pl.String),
-        pl.Series("site", np.array(["example.com", "example.net", "example.org"], object)[pick(tld_bits, 3)], pl.String),
+        pl.Series("site", np.array(_COMMON[:3], object)[pick(tld_bits, 3)], pl.String),
     )
+    sign = pl.when(pl.col("dot") == "").then(pl.lit(".")).otherwise("dot")
     tld = pl.col("tld").str.to_lowercase()
     kept = tld.is_in(_COMMON) | tld.str.contains(r"\A[a-z]{2}\z")
     dotted = pl.col("domain").str.contains(".", literal=True) | (pl.col("dot") != "")
     host = pl.concat_str(
         _cased(pl.col("new_domain"), pl.col("domain")),
         pl.when(dotted)
-        .then(
-            pl.when(pl.col("dot") == "").then(pl.lit(".")).otherwise("dot")
-            + pl.when(kept).then(pl.col("tld")).otherwise(_cased(pl.col("new_tld"), pl.col("tld")))
-        )
+        .then(sign + pl.when(kept).then(pl.col("tld")).otherwise(_cased(pl.col("new_tld"), pl.col("tld"))))
         .otherwise(pl.lit("")),
     )
-    safe = pl.when(dotted).then(pl.col("site")).otherwise(pl.col("new_domain") + ".example")
+    safe = pl.when(dotted).then(pl.lit("example") + sign + pl.col("site")).otherwise(pl.col("new_domain") + ".example")
     local = pl.concat_str("lead", _cased(pl.col("new_first"), pl.col("first")), "sep", _cased(pl.col("new_last"), pl.col("last")), "at")
     return made.select(pl.concat_str(local, safe if reserved else host).alias(values.name)).to_series()
 

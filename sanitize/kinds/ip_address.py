@@ -47,9 +47,10 @@ _TEST = np.array(["192.0.2.", "198.51.100.", "203.0.113."], object)  # RFC 5737
 
 def _check(values: pl.Series) -> pl.Series:
     octets = pl.col("value").str.split(".").list.eval(pl.element().cast(pl.Int64, strict=False))
-    six = values.str.contains(":", literal=True)
+    named = values.str.contains("[^0-9A-Fa-f:.]")
+    six = values.str.contains(":", literal=True) & ~named
     four = (
-        pl.when(pl.col("value").str.contains(r"\A[^0-9]"))
+        pl.when(named)
         .then(pl.lit("version"))
         .when(octets.list.len() != 4)
         .then(pl.lit("groups"))
