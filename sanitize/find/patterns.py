@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, table_of
+from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
 from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
 NAME = "patterns"
 _INSIDE = ("URL",)  # kinds whose values are looked into
+_BEFORE, _AFTER = 48, 16  # bytes of context on either side
 _LESS, _MORE = ord("<"), ord(">")
 
 
@@ -62,8 +63,8 @@ class Patterns:
     def __init__(self, key: Key) -> None:
         self.key = key
         self.kinds: list[Kind] = list(kinds().values())
-        self._outer = "|".join(kind.pattern for kind in self.kinds)
-        self._inner = "|".join(kind.pattern for kind in self.kinds if kind.name not in _INSIDE)
+        self._outer = "|".join(kind.sought for kind in self.kinds)
+        self._inner = "|".join(kind.sought for kind in self.kinds if kind.name not in _INSIDE)
         self._before, self._after = boundaries(self.kinds)
         self._word = table_of(WORD)
         self._index = {kind.name: number for number, kind in enumerate(self.kinds)}
@@ -116,9 +117,18 @@ class Patterns:
         frame = pl.DataFrame(
             {"value": pl.Series(values), "bracketed": (used & 4) > 0, "id_field": (used & 2) > 0, "address_field": (used & 1) > 0}
         )
+        frame, shift = self._unwrapped(frame)
         kind, reasons = self._kinds_of(frame)
         good = np.flatnonzero(kind >= 0)
-        distinct = self._distinct(kind[good].astype(np.int32), values.take(pa.array(good)))
+        kinds_of, taken = kind[good].astype(np.int32), frame["value"].gather(good)
+        one_of = np.arange(len(good))
+        if shift is not None:
+            # the same value may be known by several phrases
+            pairs = pl.DataFrame({"kind": kinds_of, "value": taken}).with_row_index("row")
+            first = pairs.unique(["kind", "value"], keep="first", maintain_order=True)
+            one_of = np.asarray(pairs.join(first.with_row_index("to"), on=["kind", "value"], maintain_order="left")["to"], np.int64)
+            kinds_of, taken = kinds_of[first["row"].to_numpy()], first["value"]
+        distinct = self._distinct(kinds_of, arrow(taken))
         skipped: dict[tuple[int, str], int] = {}
         row = place[variant]
         if reasons:
@@ -126,18 +136,66 @@ class Patterns:
             for where, rows in reasons.items():
                 skipped[where] = int(times[rows].sum())
         to_distinct = np.full(len(used), -1, np.int64)
-        to_distinct[good] = np.arange(len(good))
+        to_distinct[good] = one_of
         which = to_distinct[row]
+        if shift is not None:
+            starts = starts + shift[row]
+            stops = starts + frame["value"].str.len_bytes().to_numpy().astype(np.int64)[row]
         keep = np.flatnonzero(which >= 0)
-        glued = self._glued(buffers, text_no[keep], starts[keep], stops[keep], distinct.kind[which[keep]])
-        if glued.any():
-            times = np.bincount(distinct.kind[which[keep[glued]]], None if weight is None else weight[keep[glued]])
-            skipped |= {(number, "boundary"): int(times[number]) for number in np.flatnonzero(times).tolist()}
-            keep = keep[~glued]
+        for reason, refused in (("boundary", self._glued), ("context", self._unsaid)):
+            bad = refused(buffers, text_no[keep], starts[keep], stops[keep], which[keep], distinct)
+            if bad.any():
+                times = np.bincount(distinct.kind[which[keep[bad]]], None if weight is None else weight[keep[bad]])
+                skipped |= {(number, reason): int(times[number]) for number in np.flatnonzero(times).tolist()}
+                keep = keep[~bad]
         return _Spans(text_no[keep], starts[keep], stops[keep], which[keep], keep, distinct, skipped, True)
 
-    def _glued(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32) -> npt.NDArray[np.bool_]:
+    def _unwrapped(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, I64 | None]:
+        """The candidates with the words cut off that a value is known by, the kind that knows it so (`phrase`), and where in the candidate
+        the value begins; None where no candidate has such words."""
+        phrase = np.full(frame.height, "", object)
+        shift = np.zeros(frame.height, np.int64)
+        value = frame["value"]
+        for one in self.kinds:
+            if not one.within:
+                continue
+            rows = np.flatnonzero(value.str.contains(rf"\A(?:{one.within})\z").to_numpy() & (phrase == ""))
+            if len(rows):
+                whole = value.gather(rows)
+                inner = whole.str.extract(f"({one.pattern})")
+                shift[rows] = pl.select(pl.lit(whole).str.find(one.pattern)).to_series().to_numpy()
+                phrase[rows], value = one.name, value.clone().scatter(rows, inner)
+        if not (phrase != "").any():
+            return frame.with_columns(phrase=pl.lit("")), None
+        return frame.with_columns(value=value, phrase=pl.Series(phrase.tolist(), dtype=pl.String)), shift
+
+    def _unsaid(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, which: I64, distinct: Distinct) -> npt.NDArray[np.bool_]:
+        """True where a value is one of its kind only in a context, and does not stand in one."""
+        unsaid = np.zeros(len(which), np.bool_)
+        for number, one in enumerate(self.kinds):
+            mine = np.flatnonzero(distinct.kind == number) if one.doubtful is not None and one.context is not None else ()
+            if not len(mine) or one.doubtful is None or one.context is None:
+                continue
+            doubtful = np.zeros(len(distinct.kind), np.bool_)
+            doubtful[mine] = one.doubtful(pl.Series("value", distinct.value.take(pa.array(mine)))).to_numpy()
+            rows = np.flatnonzero(doubtful[which])
+            if not len(rows):
+                continue
+            low = np.maximum(starts[rows] - _BEFORE, buffers.offsets[text_no[rows]])
+            high = np.minimum(stops[rows] + _AFTER, buffers.offsets[text_no[rows] + 1])
+            seen = pl.DataFrame(
+                {
+                    "value": pl.Series(distinct.value.take(pa.array(which[rows]))),
+                    "before": _window(buffers, low, starts[rows]),
+                    "after": _window(buffers, stops[rows], high),
+                }
+            )
+            unsaid[rows] = ~one.context(seen).to_numpy()
+        return unsaid
+
+    def _glued(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, which: I64, distinct: Distinct) -> npt.NDArray[np.bool_]:
         """True where a value may not stand, by its kind's boundary rule."""
+        kind = distinct.kind[which]
         data, offsets, last = buffers.data, buffers.offsets, stops - 1
         before = (starts > offsets[text_no]) & self._word[data[starts]] & self._before[kind, data[np.maximum(starts - 1, 0)]]
         after = (stops < offsets[text_no + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(stops, len(data) - 1)]]
@@ -153,7 +211,7 @@ class Patterns:
             if not len(open_rows):
                 break
             rest = frame if len(open_rows) == frame.height else frame[open_rows]
-            taken = one.takes(rest).to_numpy()
+            taken = one.takes(rest).to_numpy() & (rest["phrase"] == (one.name if one.within else "")).to_numpy()
             mine, open_rows = open_rows[taken], open_rows[~taken]
             if one.check is not None and len(mine):
                 reason = one.check(frame["value"].gather(mine))
@@ -221,6 +279,14 @@ class Patterns:
             _sum(spans.skipped, inner.skipped),
             False,
         )
+
+
+def _window(buffers: Buffers, low: I64, high: I64) -> pl.Series:
+    """The bytes of each range, whether ranges overlap or not; those beyond ASCII as blanks."""
+    sizes = high - low
+    edges = np.concatenate([[0], np.cumsum(sizes)])
+    data = buffers.data[np.repeat(low - edges[:-1], sizes) + np.arange(edges[-1])]
+    return parted(np.where(data < 128, data, np.uint8(32)), edges)
 
 
 @dataclass(frozen=True, repr=False)

@@ -45,6 +45,12 @@ class Kind:
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
+    within     What the finder looks for instead of `pattern` where a value is known by the words around it: `64 years old`. The value is
+               the first match of `pattern` in it.
+    doubtful   Which values are of this kind only where `context` says so: ten bare digits are a telephone number behind `call`.
+    context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
+               it (up to 16), in the same text; every byte beyond ASCII is a blank there. It looks at nothing else, so that a split of a
+               corpus changes nothing.
     """
 
     name: str
@@ -56,6 +62,9 @@ class Kind:
     check: Callable[[pl.Series], pl.Series] | None = None
     parts: tuple[str, ...] = ()
     split: Callable[[pl.Series], pl.DataFrame] | None = None
+    within: str = ""
+    doubtful: Callable[[pl.Series], pl.Series] | None = None
+    context: Callable[[pl.DataFrame], pl.Series] | None = None
     not_before: bytes = WORD
     not_after: bytes = WORD
     opaque: bool = False
@@ -63,6 +72,11 @@ class Kind:
 
     def __repr__(self) -> str:
         return f"Kind({self.name}: {self.about})"
+
+    @property
+    def sought(self) -> str:
+        """The pattern that the finder runs."""
+        return self.within or self.pattern
 
     def takes(self, candidates: pl.DataFrame) -> pl.Series:
         """True where a candidate is of this kind."""

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from sanitize.find.patterns import Found, Patterns
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import BOUND, WORD, kinds
+from sanitize.kinds.kind import BOUND, WORD, Kind, kinds
 
 KEY = Key.from_seed(7)
 FINDER = Patterns(KEY)
 KINDS = list(kinds().values())
-OUTER = re.compile("|".join(kind.pattern for kind in KINDS).replace(BOUND, r"\b"), re.ASCII)
-INNER = re.compile("|".join(kind.pattern for kind in KINDS if kind.name != "URL").replace(BOUND, r"\b"), re.ASCII)
+OUTER = re.compile("|".join(kind.sought for kind in KINDS).replace(BOUND, r"\b"), re.ASCII)
+INNER = re.compile("|".join(kind.sought for kind in KINDS if kind.name != "URL").replace(BOUND, r"\b"), re.ASCII)
 ADDRESS_FIELDS = {
     before + field
     for before in ("", "resent-", "x-", "x-original-")
@@ -64,7 +64,12 @@ def slow_candidate(text: str, start: int, stop: int, section: str | None, skippe
     """The span without brackets and its kind, or None where its check or its boundaries refuse it."""
     bracketed = text[start] == "<" and text[stop - 1] == ">"
     start, stop = start + bracketed, stop - bracketed
-    kind, reason = slow_kind(text[start:stop], bracketed, section)
+    phrase = next((kind for kind in KINDS if kind.within and python(kind.within).fullmatch(text[start:stop])), None)
+    if phrase is not None:
+        inner = python(phrase.pattern).search(text[start:stop])
+        assert inner is not None
+        start, stop = start + inner.start(), start + inner.end()
+    kind, reason = slow_kind(text[start:stop], bracketed, section, phrase.name if phrase else "")
     if kind is None:
         return None
     if reason is None:
@@ -72,21 +77,39 @@ def slow_candidate(text: str, start: int, stop: int, section: str | None, skippe
         before, after = text[start - 1 : start].encode()[-1:], text[stop : stop + 1].encode()[:1]
         left = before and text[start].encode()[0] in WORD and before[0] in rule.not_before
         right = after and text[stop - 1].encode()[-1] in WORD and after[0] in rule.not_after
-        if not left and not right:
+        if left or right:
+            reason = "boundary"
+        elif slow_doubt(text, start, stop, rule):
+            reason = "context"
+        else:
             return start, stop, kind
-        reason = "boundary"
     skipped[kind, reason] += 1
     return None
 
 
 @functools.cache
-def slow_kind(value: str, bracketed: bool, section: str | None) -> tuple[str | None, str | None]:
+def python(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.replace(BOUND, r"\b"), re.ASCII)
+
+
+def slow_doubt(text: str, start: int, stop: int, kind: Kind) -> bool:
+    """True where a doubtful value does not stand in its context."""
+    value = pl.Series("value", [text[start:stop]])
+    if kind.doubtful is None or kind.context is None or not kind.doubtful(value)[0]:
+        return False
+    before, after = (bytes(byte if byte < 128 else 32 for byte in piece.encode()) for piece in (text[:start], text[stop:]))
+    frame = pl.DataFrame({"value": value, "before": [before[-48:].decode()], "after": [after[:16].decode()]})
+    return not kind.context(frame)[0]
+
+
+@functools.cache
+def slow_kind(value: str, bracketed: bool, section: str | None, phrase: str) -> tuple[str | None, str | None]:
     """The first kind that takes a candidate, and why its check refuses it."""
     frame = pl.DataFrame(
         {"value": [value], "bracketed": [bracketed], "id_field": [section in ID_FIELDS], "address_field": [section in ADDRESS_FIELDS]}
     )
     for kind in KINDS:
-        if kind.takes(frame)[0]:
+        if phrase == (kind.name if kind.within else "") and kind.takes(frame)[0]:
             return kind.name, kind.check(frame["value"])[0] if kind.check is not None else None
     return None, None
 
