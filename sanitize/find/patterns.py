@@ -211,7 +211,9 @@ class Patterns:
             if not len(open_rows):
                 break
             rest = frame if len(open_rows) == frame.height else frame[open_rows]
-            taken = one.takes(rest).to_numpy() & (rest["phrase"] == (one.name if one.within else "")).to_numpy()
+            taken = one.takes(rest).to_numpy()
+            if one.within:
+                taken &= (rest["phrase"] == one.name).to_numpy()
             mine, open_rows = open_rows[taken], open_rows[~taken]
             if one.check is not None and len(mine):
                 reason = one.check(frame["value"].gather(mine))

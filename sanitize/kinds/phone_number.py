@@ -43,7 +43,16 @@ _LOCAL = "|".join(
         for shape in _SHAPES
         if separator != "." or shape.count("-") > 1  # with one dot it is a decimal
     ]
-    + ["[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}", "[0-9]{5,12}"]
+    + ["[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}", "[0-9]{5,}"]
+)
+# what lets the finder look for local numbers at all: everywhere, their many shapes would cost too much; `_context` decides
+_WORDS = (
+    "phone|tel|cell|mobil|handy|gsm|fax|facsimile|pager|call|contact|reach|dial|ring|text|line|toll|whatsapp|sms|answering|message|office|work|"
+    "home|desk|direct|main|voice"
+)
+_LEAD = (
+    rf"{BOUND}(?:(?:{'|'.join(''.join(f'[{letter.upper()}{letter}]' for letter in word) for word in _WORDS.split('|'))})[A-Za-z '#*|>)-]*"
+    r"|[OWHCMFTP])[]:.]*[ \n\t(]*"
 )
 _BRACKETS = rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{3,4}})?{BOUND}"
 _MASKED = (
@@ -53,8 +62,8 @@ _MASKED = (
 _IS_MASKED = r"[*]|[0-9 -][Xx]{3}"
 # what says that a number is one for calling: before it with no digit between, or right behind it; all in lower case
 _SAYS = (
-    rf"{BOUND}(?:phones?|phone ?num[a-z]*|cell ?phones?|telephon[a-z]*|tele?|telef[oa][a-z]*|cell|cellular|mobiles?|mobil|handy|gsm|fax|facsimile|pager|"
-    r"call(?:s|ed|ing|back)?|contact(?:s|ed|ing)?|reach(?:ed|able|ing)?|dial(?:l?ed|l?ing)?|ring|text|hot ?line|help ?line|land ?line|"
+    rf"{BOUND}(?:phones?|phone ?num[a-z]*|cell ?phones?|telephon[a-z]*|tele?|telef[oa][a-z]*|cell|cellular|mobiles?|mobil|handy|gsm|fax|"
+    r"facsimile|pager|call(?:s|ed|ing|back)?|contact(?:s|ed|ing)?|reach(?:ed|able|ing)?|dial(?:l?ed|l?ing)?|ring|text|hot ?line|help ?line|land ?line|"
     rf"(?:support |direct )line|toll[ -]?free|whatsapp|sms|answering|messages? to){BOUND}[\x00-/:-\x7f]{{0,32}}\z|"
     r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
 )
@@ -253,10 +262,12 @@ def _american(values: pl.Series, draws: Draws, kept: I64, america: npt.NDArray[n
     return ungrid(rows)
 
 
+_KNOWN = rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}"
 KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
-    pattern=(rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"),
+    pattern=rf"{_KNOWN}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}",
+    within=rf"{_KNOWN}|{_LEAD}{BOUND}(?:[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}|{_LOCAL}){_EXTENSION}{BOUND}",
     check=_check,
     doubtful=_doubtful,
     context=_context,

@@ -109,7 +109,7 @@ def slow_kind(value: str, bracketed: bool, section: str | None, phrase: str) -> 
         {"value": [value], "bracketed": [bracketed], "id_field": [section in ID_FIELDS], "address_field": [section in ADDRESS_FIELDS]}
     )
     for kind in KINDS:
-        if phrase == (kind.name if kind.within else "") and kind.takes(frame)[0]:
+        if (not kind.within or phrase == kind.name) and kind.takes(frame)[0]:
             return kind.name, kind.check(frame["value"])[0] if kind.check is not None else None
     return None, None
 
