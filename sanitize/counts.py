@@ -1,8 +1,9 @@
 """What is counted over the whole corpus, in SQL: the only room that sees all of it at once.
 
-A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `part_stores` (what variants are
-drawn from), or queries of its own, which it asks in `gather`. Counts are taken over what earlier parts left; only `value_ids` are those
-of the whole corpus, since a variant must not be a value of a dropped document either.
+A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `known_values` (those of its
+kinds, raw), `part_stores` (what variants are drawn from), or queries of its own, which it asks in `gather`. Counts are taken over what
+earlier parts left; only `value_ids` and `known_values` are of the whole corpus, since a variant must not be a value of a dropped
+document either.
 """
 
 from __future__ import annotations
@@ -84,6 +85,9 @@ def for_editors(
             tables["part_stores"] = folder / f"{number}-part_stores.parquet"
             only = _value_ids(engine, left, folder / f"{number}-ids.parquet") if drops else None
             part_stores(editor.kinds, values, tables["part_stores"], only)
+        if "known_values" in editor.needs:
+            tables["known_values"] = folder / f"{number}-known_values.parquet"
+            engine.sql(queries.query("known_values").text, {"values": values, "chosen_kinds": [chosen]}, tables["known_values"])
         if "blacklist" in editor.needs:
             tables["blacklist"] = blacklist or folder / "no-blacklist.parquet"
             if blacklist is None:

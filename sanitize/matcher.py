@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.kinds.kind import WORD, boundaries, kinds, table_of
+from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
 from sanitize.spans import Buffers, arrow, cut, matches
 
 I64 = npt.NDArray[np.int64]
@@ -50,11 +50,11 @@ class Flagged:
 
     def __init__(self, forms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
         self.kind, self.value_id = kind, value_id
-        self.names = list(kinds())
+        self.names = list(every_kind())
         buffers = Buffers.of(forms)
         self.data, self.offsets = np.concatenate([buffers.data, _PAD]), buffers.offsets
         self.lengths = buffers.lengths
-        self.not_before, self.not_after = boundaries(list(kinds().values()))
+        self.not_before, self.not_after = boundaries(list(every_kind().values()))
         self.word = table_of(WORD)
         self.beyond_ascii = bool((buffers.data >= 128).any())
         # an address is looked for around its @, which is rare in a text; anything else from its first byte on
@@ -87,7 +87,7 @@ class Flagged:
 
         The forms are parted by ranges of the alphabet on the disk, and sorted range by range: memory is that of one range.
         """
-        numbers = {name: number for number, name in enumerate(kinds())}
+        numbers = {name: number for number, name in enumerate(every_kind())}
         rows = sum(pq.read_metadata(path).num_rows for path in values)
         edges = _edges(values, -(-rows // _RANGE))
         ids: list[I64] = []

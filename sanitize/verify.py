@@ -32,7 +32,7 @@ from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
 from sanitize.forms import write_passes
 from sanitize.full import Finding, full
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.matcher import FORMS, Flagged
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
@@ -181,7 +181,7 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
 
 def opaque_of(leave: Sequence[str]) -> tuple[str, ...]:
     """Of the kinds that a plan leaves, those that are one token whatever they seem to hold."""
-    return tuple(name for name in leave if kinds()[name].opaque)
+    return tuple(name for name in leave if every_kind()[name].opaque)
 
 
 def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:

@@ -151,7 +151,7 @@ class Rmft(Editor):
         }
         if "tld" in self.anchors:
             parts["tld"] = _Part.of(own["tld"], self._stores[one.name, "tld"])
-        between = {name: arrow(own[name]) for name in ("lead", "sep", "dot")}
+        between = {name: arrow(own[name]) for name in ("lead", "sep", "at", "dot")}
         names = ("first", "last", "domain", "tld")
         many = np.array([names.index(name) for name in self.anchors], np.int64)
         few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
@@ -177,7 +177,7 @@ class Rmft(Editor):
             usable &= fits
             domain, fits = parts["domain"].draw(of, draw_domain, anchor == 2)
             usable &= fits
-            pieces = [first, between["sep"].take(pa.array(of)), last, _text("@"), domain]
+            pieces = [first, between["sep"].take(pa.array(of)), last, between["at"].take(pa.array(of)), domain]
             if "tld" in parts:
                 tld, fits = parts["tld"].draw(of, draws.pair(2)[0], anchor == 3)
                 usable &= fits

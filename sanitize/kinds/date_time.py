@@ -424,5 +424,6 @@ KIND = Kind(
     fake=_fake,
     not_before=WORD + b":.",
     not_after=WORD,
+    turn=2,
     rank=57,
 )

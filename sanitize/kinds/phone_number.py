@@ -45,15 +45,6 @@ _LOCAL = "|".join(
     ]
     + ["[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}", "[0-9]{5,}"]
 )
-# what lets the finder look for local numbers at all: everywhere, their many shapes would cost too much; `_context` decides
-_WORDS = (
-    "phone|tel|cell|mobil|handy|gsm|fax|facsimile|pager|call|contact|reach|dial|ring|text|line|toll|whatsapp|sms|answering|message|office|work|"
-    "home|desk|direct|main|voice"
-)
-_LEAD = (
-    rf"{BOUND}(?:(?:{'|'.join(''.join(f'[{letter.upper()}{letter}]' for letter in word) for word in _WORDS.split('|'))})[A-Za-z '#*|>)-]*"
-    r"|[OWHCMFTP])[]:.]*[ \n\t(]*"
-)
 _BRACKETS = rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{3,4}})?{BOUND}"
 _MASKED = (
     rf"(?:[+][0-9]{{1,3}}[ -]?|{BOUND})[0-9]{{3,4}}[ -]?(?:[0-9]{{4}})?(?:[*]{{3,8}}|[Xx]{{3,8}})"
@@ -63,17 +54,19 @@ _IS_MASKED = r"[*]|[0-9 -][Xx]{3}"
 # what says that a number is one for calling: before it with no digit between, or right behind it; all in lower case
 _SAYS = (
     rf"{BOUND}(?:phones?|phone ?num[a-z]*|cell ?phones?|telephon[a-z]*|tele?|telef[oa][a-z]*|cell|cellular|mobiles?|mobil|handy|gsm|fax|"
-    r"facsimile|pager|call(?:s|ed|ing|back)?|contact(?:s|ed|ing)?|reach(?:ed|able|ing)?|dial(?:l?ed|l?ing)?|ring|text|hot ?line|help ?line|land ?line|"
-    rf"(?:support |direct )line|toll[ -]?free|whatsapp|sms|answering|messages? to){BOUND}[\x00-/:-\x7f]{{0,32}}\z|"
+    r"facsimile|pager|call(?:s|ed|ing|back)?|contact(?:s|ed|ing)?|reach(?:ed|able|ing)?|dial(?:l?ed|l?ing)?|ring|text|"
+    r"(?:hot|help|land) ?line|(?:support|direct) line|toll[ -]?free|whatsapp|sms|answering|messages? to)"
+    rf"{BOUND}[\x00-/:-\x7f]{{0,44}}\z|"
     r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
 )
 _SAYS_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|voice|phone|tel|direct|pager){BOUND}|[howcmf][)])"
 _SHORT = rf"{BOUND}(?:call|dial|contact|hotline|helpline|text|sms)(?: us| me)?(?: at| on| to)?[]:]? ?\z"
 # what says that it is something else: the nearest word
 _DENIES = (
-    rf"{BOUND}(?:npi|imei|imsi|iccid|accounts?|acct|orders?|invoice|case|file|ticket|policy|passport|licen[sc]e|serial|ref|reference|routing|tax|"
-    r"ssn|security|card|zip|postcode|postal|id|ids|isbn|issn|vin|mrn|record|identifier|pin|code|box|room|docket|patent|bug|pages?|version|"
-    r"confirmation|conf|tracking|swift|bic|iban|chapter|section|no|contract|member|customer|employee|patient|student|amount|total)"
+    rf"{BOUND}(?:npi|imei|imsi|iccid|isbn|issn|ssn|iban|account|card|passport|serial|licen[sc]e|policy|invoice){BOUND}[\x00-/:-\x7f]{{0,44}}\z|"
+    rf"{BOUND}(?:accounts|acct|orders?|case|file|ticket|ref|reference|routing|tax|security|zip|postcode|postal|id|ids|vin|mrn|record|identifier|"
+    r"pin|code|box|room|docket|patent|bug|pages?|version|confirmation|conf|tracking|swift|bic|chapter|section|no|contract|member|"
+    r"customer|employee|patient|student|amount|total)"
     rf"(?:[ .:#=(-]|{BOUND}(?:no|nr|num|number|is|was){BOUND})*\z"
 )
 
@@ -83,7 +76,7 @@ def _check(values: pl.Series) -> pl.Series:
     plain = _normalise(values).str.replace(r"x.*\z", "")
     size = plain.str.count_matches("[0-9*]")
     return pl.select(
-        pl.when((size < 5) | (size > 15))
+        pl.when((size < 5) | (size > 15) | ((size > 13) & values.str.contains(r"\A[0-9]*\z")))
         .then(pl.lit("length"))
         .when(plain.str.contains(r"\A[+]?0*\z"))
         .then(pl.lit("same"))
@@ -101,7 +94,9 @@ def _doubtful(values: pl.Series) -> pl.Series:
     known |= (america | number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.starts_with("+")).to_numpy()
     asked = ~masked & ~pl.Series(known)
     # libphonenumber has no columnar form: it is asked about distinct values that look as if they told their country
-    abroad = (asked & number.str.starts_with("+") & values.str.contains(r"\A(?:[+]|00)") & ~number.str.starts_with("+1")).arg_true()
+    abroad = (
+        asked & number.str.starts_with("+") & values.str.contains(r"\A(?:[+]|00[0-9]*[^0-9])") & ~number.str.starts_with("+1")
+    ).arg_true()
     known[abroad.to_numpy()] = [_code(value)[1] for value in number.gather(abroad)]
     return pl.Series(~known)
 
@@ -262,12 +257,11 @@ def _american(values: pl.Series, draws: Draws, kept: I64, america: npt.NDArray[n
     return ungrid(rows)
 
 
-_KNOWN = rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}"
 KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
-    pattern=rf"{_KNOWN}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}",
-    within=rf"{_KNOWN}|{_LEAD}{BOUND}(?:[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}|{_LOCAL}){_EXTENSION}{BOUND}",
+    pattern=(rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"),
+    turn=2,
     check=_check,
     doubtful=_doubtful,
     context=_context,
