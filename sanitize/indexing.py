@@ -557,5 +557,7 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _kinds_hash() -> str:
-    text = json.dumps([[kind.name, kind.pattern, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in kinds().values()])
+    text = json.dumps(
+        [[kind.name, kind.pattern, kind.turn, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in kinds().values()]
+    )
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

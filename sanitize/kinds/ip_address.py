@@ -45,6 +45,12 @@ _FIRST = {  # public first octets by their number of digits: no private, loopbac
 _TEST = np.array(["192.0.2.", "198.51.100.", "203.0.113."], object)  # RFC 5737
 
 
+def _accepts(candidates: pl.DataFrame) -> pl.Series:
+    """All that match but French telephone numbers, `01.99.00.12.34`."""
+    value = pl.col("value")
+    return candidates.select(value.str.contains(rf"\A(?:{_V4}|{_V6})\z") & ~value.str.contains(r"\A0[1-9](?:[.][0-9]{2}){4}\z")).to_series()
+
+
 def _check(values: pl.Series) -> pl.Series:
     octets = pl.col("value").str.split(".").list.eval(pl.element().cast(pl.Int64, strict=False))
     named = values.str.contains("[^0-9A-Fa-f:.]")
@@ -164,6 +170,7 @@ KIND = Kind(
     name="IP_ADDRESS",
     about="an IPv4 or IPv6 address",
     pattern=rf"{_V4}|{_V6}",
+    accepts=_accepts,
     check=_check,
     normalise=_normalise,
     fake=_fake,

@@ -50,6 +50,12 @@ class Kind:
                leaves is left whole.
     gate       Words, and the pattern without the alternatives that need one of them: what is looked for in texts that hold none.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
+    doubtful   Which values are of this kind only where `context` says so: ten bare digits are a telephone number behind `call`.
+    context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
+               it (up to 16), in the same text; every byte beyond ASCII is a blank there. It looks at nothing else, so that a split of a
+               corpus changes nothing.
+    turn       Kinds of the second turn are looked for in what those of the first left: their many shapes would find pieces of other
+               values, and one automaton for all would be too large to be fast.
     country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
     """
 
@@ -68,6 +74,9 @@ class Kind:
     lead: str | None = None
     trail: str | None = None
     gate: tuple[tuple[str, ...], str] | None = None
+    doubtful: Callable[[pl.Series], pl.Series] | None = None
+    context: Callable[[pl.DataFrame], pl.Series] | None = None
+    turn: int = 1
     country: str | None = None
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
