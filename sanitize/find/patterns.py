@@ -61,7 +61,7 @@ class Patterns:
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self.kinds: list[Kind] = list(kinds().values())
+        self.kinds: list[Kind] = [kind for kind in kinds().values() if kind.pattern]
         self._outer = "|".join(kind.pattern for kind in self.kinds)
         self._inner = "|".join(kind.pattern for kind in self.kinds if kind.name not in _INSIDE)
         self._before, self._after = boundaries(self.kinds)

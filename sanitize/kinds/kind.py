@@ -30,8 +30,8 @@ class Kind:
     """One kind of personal data.
 
     pattern    A Rust regular expression without groups that capture, look-around or `(?i)`; the only zero-width item is `BOUND`.
-               It means the same in Python's `re` once `BOUND` is `\\b` under `re.ASCII`. It may take `<` `>` around a value:
-               they are cut off, and the candidate is marked `bracketed`.
+               Empty for a kind that no pattern finds: only other finders do. It means the same in Python's `re` once `BOUND` is
+               `\\b` under `re.ASCII`. It may take `<` `>` around a value: they are cut off, and the candidate is marked `bracketed`.
     accepts    Which candidates are of this kind, from a frame with `value` (brackets cut off), `bracketed`, `id_field` (stands in a
                Message-ID, In-Reply-To or References header) and `address_field` (in From, To and their like).
                Default: those that the pattern matches from end to end.
@@ -44,6 +44,8 @@ class Kind:
                anchor; the other columns are separators.
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
+    telling    True for identity forms that are no common word, so that the leak check may look for them wherever they stand; it leaves the
+               others alone. Default: all.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
     """
 
@@ -59,6 +61,7 @@ class Kind:
     not_before: bytes = WORD
     not_after: bytes = WORD
     opaque: bool = False
+    telling: Callable[[pl.Series], pl.Series] | None = None
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
     def __repr__(self) -> str:
@@ -68,7 +71,7 @@ class Kind:
         """True where a candidate is of this kind."""
         if self.accepts is not None:
             return self.accepts(candidates)
-        return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z")
+        return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z" if self.pattern else r"[\p{L}\p{N}]")
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from sanitize.kinds.kind import BOUND, WORD, kinds
 
 KEY = Key.from_seed(7)
 FINDER = Patterns(KEY)
-KINDS = list(kinds().values())
+KINDS = [kind for kind in kinds().values() if kind.pattern]
 OUTER = re.compile("|".join(kind.pattern for kind in KINDS).replace(BOUND, r"\b"), re.ASCII)
 INNER = re.compile("|".join(kind.pattern for kind in KINDS if kind.name != "URL").replace(BOUND, r"\b"), re.ASCII)
 ADDRESS_FIELDS = {
