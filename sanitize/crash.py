@@ -22,6 +22,7 @@ POINTS = (
     "task:recorded",  # the record has its name
     "json:aside",  # a record or description is on the disk, under no name yet
     "find:described",  # the index is described, and not complete
+    "find:gathered",  # what the second round needs lies there
     "find:done",  # the index is complete
     "run:described",  # the folder of a plan is there
     "run:judged",  # nothing is left that had to go

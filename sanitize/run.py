@@ -24,6 +24,7 @@ from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
+from sanitize.find.known import read_list
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
@@ -573,12 +574,22 @@ def run(
     work = Path(work) if work else Path(str(out) + ".private")
     out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
     vault.apart(inputs, out, work)
-    with Indexing(inputs, work, settings or Settings()) as index:
+    settings = settings or Settings()
+    plan = plan.knowing(settings.known)
+    for kind in read_list(settings.known)["kind"].unique(maintain_order=True) if settings.known else ():
+        if kind not in plan.find.kinds:
+            raise UsageError(
+                f"--known {settings.known}: lists values of {kind}, and plan {plan.name} says nothing of that kind; "
+                "add it to find.kinds, and to an [[edit]] or to leave"
+            )
+    with Indexing(inputs, work, settings, plan.finders, plan.find.countries) as index:
         return Told("run", Run(index, plan, out).sanitize())
 
 
-def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None) -> dict[str, Any]:
-    """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
+def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft") -> dict[str, Any]:
+    """Build the index of a corpus in WORK and stop there; a later `run` with any plan of the same finders uses it."""
     vault.apart(inputs, None, Path(work))
-    with Indexing(inputs, Path(work), settings or Settings()) as index:
+    settings = settings or Settings()
+    plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
+    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries) as index:
         return Told("find", index.find())

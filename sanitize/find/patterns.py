@@ -150,16 +150,16 @@ class Patterns:
         )
         kind, reasons, frame, lead, trail = self._kinds_of(frame, turn)
         good = np.flatnonzero(kind >= 0)
-        kind, one_of = kind[good].astype(np.int32), np.arange(len(good))
+        found, one_of = kind[good].astype(np.int32), np.arange(len(good))
         if lead.any() or trail.any():
             # the same value may have been taken along with different words
-            pairs = pl.DataFrame({"kind": kind, "value": frame["value"].gather(good)}).with_row_index("row")
+            pairs = pl.DataFrame({"kind": found, "value": frame["value"].gather(good)}).with_row_index("row")
             first = pairs.unique(["kind", "value"], keep="first", maintain_order=True).with_row_index("to")
             one_of = pairs.join(first, on=["kind", "value"], how="left", maintain_order="left")["to"].to_numpy().astype(np.int64)
-            kind, values = kind[first["row"].to_numpy()], arrow(first["value"])
+            found, values = found[first["row"].to_numpy()], arrow(first["value"])
         else:
             values = values.take(pa.array(good))
-        distinct = self._distinct(kind, values)
+        distinct = self._distinct(found, values)
         skipped: dict[tuple[int, str], int] = {}
         row = place[variant]
         if reasons:

@@ -49,6 +49,8 @@ class Kind:
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
     gate       Words, and the pattern without the alternatives that need one of them: what is looked for in texts that hold none.
+    telling    True for identity forms that are no common word, so that the leak check may look for them wherever they stand; it leaves the
+               others alone. Default: all.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
     doubtful   Which values are of this kind only where `context` says so: ten bare digits are a telephone number behind `call`.
     context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
@@ -79,6 +81,7 @@ class Kind:
     context: Callable[[pl.DataFrame], pl.Series] | None = None
     turn: int = 1
     country: str | None = None
+    telling: Callable[[pl.Series], pl.Series] | None = None
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
     def __repr__(self) -> str:
@@ -88,7 +91,7 @@ class Kind:
         """True where a candidate is of this kind."""
         if self.accepts is not None:
             return self.accepts(candidates)
-        return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z")
+        return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z" if self.pattern else r"[\p{L}\p{N}]")
 
 
 def kinds(countries: Iterable[str] = ()) -> dict[str, Kind]:
