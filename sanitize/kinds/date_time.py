@@ -172,8 +172,8 @@ def _check(values: pl.Series) -> pl.Series:
         most = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
         most += (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
         day = _number(rows, 0, 2)
-        late = (_number(rows, 12, 14) > 24) | (_number(rows, 15, 17) > 59) | (_number(rows, 18, 20) > 60)
-        reasons = np.where((day < 1) | (day > most), "date", np.where(late, "time", ""))
+        too_late = (_number(rows, 12, 14) > 24) | (_number(rows, 15, 17) > 59) | (_number(rows, 18, 20) > 60)
+        reasons = np.where((day < 1) | (day > most), "date", np.where(too_late, "time", ""))
         out = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
         out = out.scatter(mail.arg_true(), pl.Series(reasons).replace("", None))
         return out.scatter((~mail).arg_true(), _check(values.filter(~mail))) if not mail.all() else out
