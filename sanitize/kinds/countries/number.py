@@ -143,6 +143,7 @@ def number(
         normalise=normalise,
         fake=fake,
         lead=lead,
+        turn=2,
         rank=rank,
     )
 
