@@ -159,7 +159,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         nothing,
         f"{RUN} --plan rmtf",
         2,
-        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
     ),
     "a blacklist without users": (nothing, "run in.parquet -o out --plan blacklist", 2, ["[blacklist]", "--user-column"]),
     "a plan with an unknown key": (

@@ -175,7 +175,7 @@ def _loaded(
 
 def _valid(one: Kind, values: pl.Series) -> pl.Series:
     """True where a text is a value of the kind from end to end, wherever it may stand."""
-    good = values.str.contains(rf"\A(?:{one.pattern})\z")
+    good = values.str.contains(rf"\A(?:{one.pattern})\z") | ("<" + values + ">").str.contains(rf"\A(?:{one.pattern})\z")
     if one.check is None or not good.any():
         return good
     some = good.arg_true()
