@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sanitize.reporting import report
     from sanitize.run import find, run
     from sanitize.shards import Corpus
+    from sanitize.stream import stream
     from sanitize.subject import subject
     from sanitize.verify import check as verify
 
@@ -48,6 +49,7 @@ _HOMES = {
     "run": "run",
     "sql": "ask",
     "status": "ask",
+    "stream": "stream",
     "subject": "subject",
     "top": "ask",
     "verify": "verify:check",
@@ -73,6 +75,7 @@ __all__ = [
     "run",
     "sql",
     "status",
+    "stream",
     "subject",
     "top",
     "verify",

@@ -124,7 +124,7 @@ def _value_ids(engine: Engine, left: Sequence[Path], out: Path) -> I64:
 
 # What may stand in a variant: parts that look like names. Anything longer or odder may itself hold an address or a number
 # (bounce-7-bob=example.com, [192.0.2.1]), which a variant would then carry to new places.
-_NAMELIKE = {
+NAMELIKE = {
     "first": r"\A[a-z]{2,20}[0-9]{0,4}\z",
     "local": r"\A[a-z]{2,24}[0-9]{0,4}\z",
     "last": r"\A[a-z]{1,20}(?:[._-][a-z]{1,20}){0,2}[0-9]{0,4}\z",
@@ -132,7 +132,7 @@ _NAMELIKE = {
     "host": r"\A(?:[a-z0-9-]{1,20}[.])*[a-z0-9-]*[a-z][a-z0-9-]*[.][a-z]{2,24}\z",
     "tld": r"\A[a-z]{2,24}\z",
 }
-_LONGEST = 32
+LONGEST = 32
 
 
 def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I64 | None = None) -> None:
@@ -170,7 +170,7 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I
     frames = []
     for (name, part), series in sorted(found.items()):
         texts = pl.concat([one.rename("text") for one in series]).str.to_lowercase().unique().sort()
-        texts = texts.filter(texts.str.contains(_NAMELIKE[part]) & (texts.str.len_bytes() <= _LONGEST))
+        texts = texts.filter(texts.str.contains(NAMELIKE[part]) & (texts.str.len_bytes() <= LONGEST))
         frames.append(pl.DataFrame({"kind": [name], "part": [part]}).join(texts.to_frame(), how="cross"))
     empty = pl.DataFrame(schema={"kind": pl.String, "part": pl.String, "text": pl.String})
     pl.concat([empty, *frames]).write_parquet(out, compression="lz4")

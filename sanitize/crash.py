@@ -22,6 +22,7 @@ POINTS = (
     "task:recorded",  # the record has its name
     "json:aside",  # a record or description is on the disk, under no name yet
     "find:described",  # the index is described, and not complete
+    "find:gathered",  # what the second round needs lies there
     "find:done",  # the index is complete
     "run:described",  # the folder of a plan is there
     "run:judged",  # nothing is left that had to go
@@ -29,6 +30,9 @@ POINTS = (
     "publish:paged",  # a page stands there
     "publish:built",  # the folder beside OUT is whole
     "swap:aside",  # where folders cannot be exchanged: OUT has stepped aside
+    "stream:emitted",  # a batch of a stream is where it belongs, and not acknowledged
+    "stream:written",  # what the state is to say lies on the disk, and nothing points at it
+    "stream:committed",  # the batch is acknowledged
     "swap:done",  # OUT is the new one; the old one may still lie beside it
 )
 

@@ -48,7 +48,8 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         sample = _sample(engine, found, Path(folder), settings)
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
         small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=silent)
-        with Indexing([sample], Path(folder) / "work", small) as index:
+        plan = plan.knowing(settings.known)
+        with Indexing([sample], Path(folder) / "work", small, plan.finders, plan.find.countries) as index:
             summary = Run(index, plan, Path(folder) / "out").sanitize()
             pairs = samples(
                 index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6

@@ -430,6 +430,8 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
 # --------------------------------------------------------------------------------------------------------------------- display names
 
 _BEFORE = r"\A[\s\"'<*]*([^<>\"]*?)[\s\"'<]*\z"
+_OPENING = r"\A([\s\"'<*]*)"
+_BLANKS = " \t\r\n"
 _COMMENT = r"\(([^()]*)\)"
 _NAME_LIKE = r"\A[\p{L}\p{M}][\p{L}\p{M}.'’, -]*\z"
 _LONGEST_NAME = 80
@@ -438,17 +440,35 @@ _LONGEST_NAME = 80
 def display_names(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) -> pl.Series:
     """The name that stands beside each address in its entry of a list, as it is written: before it, or behind it in a comment; null where
     there is none, or what stands there is no name. Spans ascend and do not overlap."""
+    return display_spans(buffers, lines, starts, stops)[0]
+
+
+def display_spans(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) -> tuple[pl.Series, I64, I64]:
+    """The same, and where in the column each name stands, first byte and byte after it; -1 where there is none."""
     nothing = pl.Series([None] * len(starts), dtype=pl.String)
+    begin, end = np.full(len(starts), -1, np.int64), np.full(len(starts), -1, np.int64)
     entries = recipients(buffers, lines, starts, stops)
     listed = np.flatnonzero(lines.lists & (entries.entries > 0))
     # of several addresses in one entry the last is the mailbox, and what stands before it may be an address
     listed = listed[np.append(np.diff(entries.head[listed]) != 0, True)] if len(listed) else listed
     if not len(listed):
-        return nothing
-    before = pl.Series(cut(buffers, entries.head[listed], starts[listed])).str.extract(_BEFORE)
+        return nothing, begin, end
+    left = pl.Series(cut(buffers, entries.head[listed], starts[listed]))
+    before = left.str.extract(_BEFORE)
     ending = np.where(entries.entries == 1, lines.stop, np.maximum(entries.tail, stops))  # an entry that has its field to itself
-    after = pl.Series(cut(buffers, stops[listed], ending[listed])).str.extract(_COMMENT)
-    name = pl.select(pl.when(before.str.len_bytes() > 0).then(before).otherwise(after)).to_series()
-    name = name.str.replace_all(r"[ \t\r\n]+", " ").str.strip_chars()
-    name = pl.select(pl.when(name.str.contains(_NAME_LIKE) & (name.str.len_bytes() <= _LONGEST_NAME)).then(name)).to_series()
-    return nothing.scatter(listed, name)
+    right = pl.Series(cut(buffers, stops[listed], ending[listed]))
+    after = right.str.extract(_COMMENT)
+    ahead = (before.str.len_bytes().fill_null(0) > 0).to_numpy()
+    written = pl.select(pl.when(pl.Series(ahead)).then(before).otherwise(after)).to_series()
+    # the place of what was extracted: behind the marks that open an entry, or behind the first comment's parenthesis
+    opened = left.str.extract(_OPENING).str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
+    comment = right.str.find(_COMMENT).fill_null(0).to_numpy().astype(np.int64) + 1
+    place = np.where(ahead, entries.head[listed] + opened, stops[listed] + comment)
+    place += (written.str.len_bytes() - written.str.strip_chars_start(_BLANKS).str.len_bytes()).fill_null(0).to_numpy().astype(np.int64)
+    bare = written.str.strip_chars(_BLANKS)
+    name = bare.str.replace_all(r"[ \t\r\n]+", " ")
+    good = (name.str.contains(_NAME_LIKE) & (name.str.len_bytes() <= _LONGEST_NAME)).fill_null(False)
+    chosen = good.to_numpy()
+    begin[listed[chosen]] = place[chosen]
+    end[listed[chosen]] = place[chosen] + bare.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)[chosen]
+    return nothing.scatter(listed, pl.select(pl.when(good).then(name)).to_series()), begin, end

@@ -2,6 +2,8 @@
 
     read -> find -> count
 
+Where a finder needs what was found in the whole corpus (`known`), find has two rounds, and what it knows is gathered in between.
+
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command goes on where it was stopped.
 """
 
@@ -9,16 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import json
 import os
-import re
 import shutil
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,22 +24,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import corpus, counts, crash, index, queries, tables, vault
+from sanitize import corpus, counts, crash, gathered, index, queries, tables, vault
 from sanitize.cells import Leaf
-from sanitize.corpus import Columns, documents_of, leaf_named, policies_for
+from sanitize.corpus import documents_of, leaf_named, policies_for
 from sanitize.disk import code_of, disk_trouble, failed
-from sanitize.engines.child import peak_mb
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
-from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, nearest, unforeseen
+from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
+from sanitize.find.known import read_list
 from sanitize.keyed import Key
-from sanitize.kinds.kind import kinds
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
-from sanitize.progress import Progress, Step, silent
+from sanitize.part import Finder
+from sanitize.progress import Step
 from sanitize.publish import Job, hashed, mend, perform
-from sanitize.read import Roles, Survey
+from sanitize.read import Survey
 from sanitize.reading import Reading, size_of, surveyed
+from sanitize.settings import Settings as Settings
+from sanitize.settings import Stages as Stages
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
 from sanitize.views import glob_escaped, quote_literal
 
@@ -56,88 +56,20 @@ class Aside:
     folder: Path
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything but the plan that a run is told; the defaults are the command's."""
-
-    columns: Columns = field(default_factory=Columns)
-    seed: int | None = None
-    key_file: Path | None = None
-    workers: int | None = None
-    memory_limit: str = "1GB"
-    rows_per_shard: int = 50_000
-    max_doc_bytes: int = 32 << 20
-    max_quarantine: float = 0.10
-    strict: bool = False
-    verify: str = "fast"
-    replace: bool = False
-    progress: Progress = silent
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
-            raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
-        if self.verify not in ("fast", "full", "off"):
-            raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
-
-    def to_json(self) -> dict[str, Any]:
-        """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
-        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "verify")
-        key_file = os.path.abspath(self.key_file) if self.key_file else None
-        return {"columns": asdict(self.columns), "key_file": key_file, **{name: getattr(self, name) for name in names}}
-
-    @classmethod
-    def from_json(cls, said: Mapping[str, Any], **more: Any) -> Settings:
-        """The settings that `to_json` described, with some changed."""
-        roles = said["columns"]["roles"]
-        columns = Columns(roles=Roles(**{**roles, "text": tuple(roles["text"])}), policies=said["columns"]["policies"])
-        key_file = Path(said["key_file"]) if said["key_file"] else None
-        return cls(**{**said, "columns": columns, "key_file": key_file, **more})
-
-    @property
-    def reading_bytes(self) -> int:
-        """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
-        said = re.fullmatch(r"([0-9.]+) ?([KMGT%]).*", self.memory_limit)
-        power = "KMGT".find(said[2]) + 1 if said else 0
-        size = float(said[1]) * 1024**power if said and power else 1 << 30  # DuckDB's alone is a share of the machine
-        return int(size) + 8 * self.max_doc_bytes
-
-
-@dataclass
-class Stages:
-    """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
-
-    found: dict[str, dict[str, float]] = field(default_factory=dict)
-    progress: Progress = silent
-    _within: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])  # CPU and wall seconds of the stages inside each open one
-
-    @contextlib.contextmanager
-    def measure(self, name: str) -> Iterator[dict[str, float]]:
-        """Add what happens in the block to a stage; a stage inside another one is not counted twice."""
-        cpu, wall = time.process_time(), time.monotonic()
-        cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
-        self._within.append([0.0, 0.0])
-        self.progress(Step(stage=name))
-        try:
-            yield cost
-        finally:
-            self.progress(Step(stage=name, done=1))
-            spent = (time.process_time() - cpu, time.monotonic() - wall)
-            inside = self._within.pop()
-            self._within[-1] = [total + one for total, one in zip(self._within[-1], spent, strict=True)]
-        before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
-        peak = max(cost["peak_rss_mb"], peak_mb(), before["peak_rss_mb"])
-        self.found[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - inside[0], 3),
-            "wall_s": round(before["wall_s"] + spent[1] - inside[1], 3),
-            "peak_rss_mb": round(peak, 1),
-        }
-
-
 class Indexing:
     """One command at work in one WORK folder. Holds the lock from `with` to its end."""
 
-    def __init__(self, inputs: Sequence[Path | str], work: Path, settings: Settings) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Path | str],
+        work: Path,
+        settings: Settings,
+        finders: Sequence[Finder] = index.PATTERNS,
+        countries: Sequence[str] = (),
+    ) -> None:
+        """`finders` and `countries` are a plan's: an index that was made with others is made again."""
         self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
+        self.finders, self.countries = tuple(one.settled() for one in finders), tuple(sorted(countries))
         self.stages = Stages(progress=settings.progress)
         self._sizes: dict[int, int] = {}  # bytes of text of each range of documents, by its first one, once they are known
         self.notes: list[str] = []
@@ -176,6 +108,9 @@ class Indexing:
         vault.tidy(self.work)
 
     def _begin(self) -> None:
+        for finder in self.finders:
+            finder.fits()
+        self.listed  # noqa: B018 - a list that cannot be read stops here
         workers = self.settings.workers or os.cpu_count() or 1
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
         self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
@@ -215,6 +150,8 @@ class Indexing:
         self._describe(complete=reused)
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        if self.rounds:
+            results = self._second_round(results, aside)
         self._sizes = {low: result["text_bytes"] for (low, _), result in zip(self.ranges, results, strict=True)}
         self.value_counts = self.work / "tables" / "value_counts" / "all.parquet"
         with self.stages.measure("count"), disk_trouble(self.work):
@@ -247,6 +184,24 @@ class Indexing:
         main = leaf_named(self.survey.layout.leaf, self.survey.schema)
         return tuple(cell_leaves(self.survey.schema, main, excluded))
 
+    @property
+    def rounds(self) -> bool:
+        """True where some finder needs what was found in the whole corpus."""
+        return any(finder.second for finder in self.finders)
+
+    @functools.cached_property
+    def listed(self) -> str | None:
+        """A hash of the user's list, read and checked; None where there is none."""
+        return hashed(read_list(self.settings.known).rows()) if self.settings.known else None
+
+    @functools.cached_property
+    def looked_for(self) -> dict[str, Any]:
+        """What decides what is found, beside the input and the key: finders with their settings, countries, the user's list."""
+        finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
+        # the list is known by a keyed hash: index.json says nothing of it
+        told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
+        return {"finders": finders, "countries": list(self.countries), "known": told}
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """Everything that decides what the index holds, as this house declares it: inputs, key, settings and the versions of the rooms."""
@@ -256,15 +211,16 @@ class Indexing:
             self.inputs_hash(),
             self.key.id,
             (tables.VERSION, corpus.VERSION, index.VERSION),
-            _kinds_hash(),
+            index.kinds_hash(),
             (settings.rows_per_shard, settings.max_doc_bytes),
             [str(leaf) for leaf in self.leaves],
+            self.looked_for,
         )
 
     def record_of(self, room: str, *more: object) -> str:
         """The fingerprint of a room's records: what the room depends on, and the libraries at work in it."""
         there = versions()
-        if room in ("read", "find"):  # what is read and found follows from these two; the others decide only how it is written
+        if room in ("read", "find", "known"):  # what is read and found follows from these two; the others decide only how it is written
             there = {name: there[name] for name in ("corpus-sanitize", "phonenumbers") if name in there}
         if room == "read":
             return hashed(room, there, self.inputs_hash(), corpus.VERSION, self.settings.max_doc_bytes, *more)
@@ -290,11 +246,23 @@ class Indexing:
             if not same_input
             else "another key"
             if before.get("key_id") != self.key.id
+            else index.otherwise(before["looked_for"], self.looked_for)
+            if before.get("looked_for", self.looked_for) != self.looked_for
             else "other settings, or by another version"
         )
         self.notes.append(f"the index in {self.work} was made with {why}; it is made again, and what was made of it goes")
         (self.work / "index.json").unlink()
-        for name in ("tables", "runs", "tasks/find", "vault/values", "quarantine", *(() if same_input else ("documents", "tasks"))):
+        for name in (
+            "tables",
+            "runs",
+            "tasks/find",
+            "tasks/known",
+            "rounds",
+            "vault/values",
+            "vault/rounds",
+            "quarantine",
+            *(() if same_input else ("documents", "tasks")),
+        ):
             shutil.rmtree(self.work / name, ignore_errors=True)
         return {}
 
@@ -329,6 +297,7 @@ class Indexing:
                 "fingerprint": self.fingerprint,
                 "complete": complete,
                 "key_id": self.key.id,
+                "looked_for": self.looked_for,
                 "inputs": self.inputs_hash(),
                 "files": self.input_files,
                 "documents": self.documents.to_json(),
@@ -402,8 +371,29 @@ class Indexing:
                 yield place, outcome
 
     def _find_job(self, no: int, low: int, high: int, aside: list[int]) -> Job:
+        """The first round of one range; where there is a second, what that one writes anew is put aside for it."""
         name = f"{no:05d}.parquet"
-        task = index.FindTask(
+        first = "rounds" if self.rounds else "tables"
+        outputs = {
+            "occurrences.parquet": self.work / first / "occurrences" / name,
+            "partial_counts.parquet": self.work / first / "partial_counts" / name,
+            "ids.parquet": self.work / "tables" / "ids" / name,
+            "skipped.parquet": self.work / first / "skipped" / name,
+            "values.parquet": self.work / "vault" / ("rounds/values" if self.rounds else "values") / name,
+            "quarantine.parquet": self.work / "quarantine" / "find" / name,
+        }
+        if self.rounds:
+            outputs["links.parquet"] = self.work / "rounds" / "links" / name
+        return Job(
+            work=index.find_task,
+            task=self._find_task(no, low, high, aside, f"find-{no}"),
+            record=self.work / "tasks" / "find" / f"{no:05d}.json",
+            fingerprint=self.record_of("find"),
+            outputs=outputs,
+        )
+
+    def _find_task(self, no: int, low: int, high: int, aside: Sequence[int], spill: str) -> index.FindTask:
+        return index.FindTask(
             no=no,
             first=low,
             last=high,
@@ -413,23 +403,61 @@ class Indexing:
             max_doc_bytes=self.settings.max_doc_bytes,
             checked=tuple(name for name, policy in self.policies.items() if policy != "drop"),
             set_aside=tuple(row for row in aside if low <= row < high),
-            folder=self.work / "spill" / f"find-{no}",
+            folder=self.work / "spill" / spill,
+            finders=self.finders,
+            countries=self.countries,
         )
-        outputs = {
-            "occurrences.parquet": self.work / "tables" / "occurrences" / name,
-            "partial_counts.parquet": self.work / "tables" / "partial_counts" / name,
-            "ids.parquet": self.work / "tables" / "ids" / name,
-            "skipped.parquet": self.work / "tables" / "skipped" / name,
-            "values.parquet": self.work / "vault" / "values" / name,
-            "quarantine.parquet": self.work / "quarantine" / "find" / name,
-        }
-        return Job(
-            work=index.find_task,
-            task=task,
-            record=self.work / "tasks" / "find" / f"{no:05d}.json",
-            fingerprint=self.record_of("find"),
-            outputs=outputs,
+
+    def _second_round(self, results: Sequence[dict[str, Any]], aside: list[int]) -> list[dict[str, Any]]:
+        """Gather what the first round found, and look again with it; returns what both rounds tell of each task."""
+        forms, entities = self.work / "vault" / "rounds" / "forms.parquet", self.work / "rounds" / "entities.parquet"
+        gather = gathered.GatherTask(
+            occurrences=tuple(self.files("rounds", "occurrences")),
+            values=tuple(self.files("vault", "rounds", "values")),
+            links=tuple(self.files("rounds", "links")),
+            listed=self.settings.known,
+            key=self.key,
+            folder=self.work / "spill" / "gather",
         )
+        with self.stages.measure("known"), disk_trouble(self.work):
+            perform(
+                Job(
+                    work=gathered.gather_task,
+                    task=gather,
+                    record=self.work / "tasks" / "known" / "gathered.json",
+                    fingerprint=self.record_of("known"),
+                    outputs={"entities.parquet": entities, "forms.parquet": forms},
+                )
+            )
+        crash.at("find:gathered")
+        jobs = []
+        for no, (low, high) in enumerate(self.ranges):
+            name = f"{no:05d}.parquet"
+            before = index.FirstRound(
+                occurrences=gather.occurrences[no],
+                values=gather.values[no],
+                skipped=self.work / "rounds" / "skipped" / name,
+                entities=entities,
+                gathered=forms,
+            )
+            found = pq.read_table(self.work / "quarantine" / "find" / name, columns=["doc_no"], partitioning=None)
+            task = self._find_task(no, low, high, sorted({*aside, *found.column("doc_no").to_pylist()}), f"known-{no}")
+            outputs = {
+                "occurrences.parquet": self.work / "tables" / "occurrences" / name,
+                "partial_counts.parquet": self.work / "tables" / "partial_counts" / name,
+                "skipped.parquet": self.work / "tables" / "skipped" / name,
+                "values.parquet": self.work / "vault" / "values" / name,
+            }
+            jobs.append(
+                Job(
+                    work=index.known_task,
+                    task=replace(task, before=before),
+                    record=self.work / "tasks" / "known" / f"{no:05d}.json",
+                    fingerprint=self.record_of("known"),
+                    outputs=outputs,
+                )
+            )
+        return [{**first, **second} for first, second in zip(results, self.map("known", jobs), strict=True)]
 
     def _staged_aside(self) -> list[int]:
         """The documents that staging could not read, written as part of the table `quarantine`."""
@@ -494,7 +522,7 @@ class Indexing:
                     done=number + 1,
                     documents=step.documents + high - low,
                     bytes=step.bytes + (known.get(low, 0) or _told(done.result, "text_bytes")),
-                    occurrences=step.occurrences + (sum(done.result["by_kind"].values()) if stage == "find" else 0),
+                    occurrences=step.occurrences + (sum(done.result["by_kind"].values()) if stage in ("find", "known") else 0),
                     peak_rss_mb=cost["peak_rss_mb"],
                 )
                 self.settings.progress(step)
@@ -554,8 +582,3 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for one in counts:
         total.update(one)
     return dict(sorted(total.items()))
-
-
-def _kinds_hash() -> str:
-    text = json.dumps([[kind.name, kind.pattern, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in kinds().values()])
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

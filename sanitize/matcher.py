@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.kinds.kind import WORD, boundaries, kinds, table_of
+from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
 from sanitize.spans import Buffers, arrow, cut, matches
+from sanitize.spans import ranges as ranges
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -33,6 +34,7 @@ _FORMS = pa.schema([("form", pa.large_string()), ("kind", pa.int32()), ("value_i
 _PAD = np.zeros(16, np.uint8)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _AT = ord("@")
+_SPARED = -1  # in place of the kind, in the rows of values without forms
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,12 @@ class Flagged:
 
     def __init__(self, forms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
         self.kind, self.value_id = kind, value_id
-        self.names = list(kinds())
+        self.spared = np.empty(0, np.int64)  # values that had to go, and that are too common to be looked for
+        self.names = list(every_kind())
         buffers = Buffers.of(forms)
         self.data, self.offsets = np.concatenate([buffers.data, _PAD]), buffers.offsets
         self.lengths = buffers.lengths
-        self.not_before, self.not_after = boundaries(list(kinds().values()))
+        self.not_before, self.not_after = boundaries(list(every_kind().values()))
         self.word = table_of(WORD)
         self.beyond_ascii = bool((buffers.data >= 128).any())
         # an address is looked for around its @, which is rare in a text; anything else from its first byte on
@@ -87,11 +90,12 @@ class Flagged:
 
         The forms are parted by ranges of the alphabet on the disk, and sorted range by range: memory is that of one range.
         """
-        numbers = {name: number for number, name in enumerate(kinds())}
+        numbers = {name: number for number, name in enumerate(every_kind())}
         rows = sum(pq.read_metadata(path).num_rows for path in values)
         edges = _edges(values, -(-rows // _RANGE))
         ids: list[I64] = []
         wide: list[pl.DataFrame] = []
+        spared: list[I64] = []
         folder = out.with_name(f".{out.name}.parts")
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
         folder.mkdir()
@@ -100,10 +104,12 @@ class Flagged:
             parts = [folder / f"{number}.arrow" for number in range(len(edges) + 1)]
             writers = [open_files.enter_context(pa.ipc.new_stream(part, _FORMS)) for part in parts]
             for path in values:
-                table = pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None)
+                table = pq.read_table(path, columns=["value_id", "kind", "value", "normalised"], partitioning=None)
                 goes = pl.col("kind").is_in(list(edited)) | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode())
                 frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String)).filter(goes)
                 frame = frame.with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
+                frame, common = _told_apart(frame)
+                spared.append(common)
                 ids.append(np.unique(frame["value_id"].to_numpy()))
                 some = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
                 # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
@@ -122,6 +128,10 @@ class Flagged:
                         both.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True).sort("form", "kind")
                     )
                     made.write_table(both.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS))
+                common = np.unique(np.concatenate([np.empty(0, np.int64), *spared]))
+                if len(common):
+                    nothing = [pa.array([""] * len(common), pa.large_string()), pa.array(np.full(len(common), _SPARED, np.int32))]
+                    made.write_table(pa.table([*nothing, pa.array(common)], schema=_FORMS))
         every = np.concatenate(ids) if ids else np.empty(0, np.int64)
         every.sort()  # in place: np.unique would hold them several times over
         return int((every[1:] != every[:-1]).sum()) + 1 if len(every) else 0
@@ -218,8 +228,26 @@ class Flagged:
 @functools.lru_cache(maxsize=2)
 def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
     table = pq.read_table(path, partitioning=None).combine_chunks()
+    spared = pc.equal(table.column("kind"), _SPARED)
+    common = np.asarray(table.filter(spared).column("value_id"), np.int64)
+    table = table.filter(pc.invert(spared)).combine_chunks()
     forms = table.column("form").chunk(0).cast(pa.large_string()) if table.num_rows else pa.array([], pa.large_string())
-    return Flagged(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
+    found = Flagged(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
+    found.spared = common
+    return found
+
+
+def _told_apart(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
+    """The values that can be looked for wherever they stand, and the ids of those that their kind says are common words first."""
+    asked = {number: one.telling for number, one in enumerate(every_kind().values()) if one.telling is not None}
+    common = pl.Series(np.zeros(frame.height, np.bool_))
+    for number in frame["kind"].unique():
+        tells = asked.get(number)
+        if tells is not None:
+            mine = (frame["kind"] == number).arg_true()
+            form = frame.select(pl.coalesce("normalised", "value")).to_series().gather(mine)
+            common = common.scatter(mine, ~tells(form))
+    return frame.filter(~common), np.unique(frame.filter(common)["value_id"].to_numpy())
 
 
 class _Trie:
@@ -281,13 +309,6 @@ class _Trie:
                 good[on] = windows[begins[on] + step] == known[self.flagged.offsets[rows[on]] + step]
                 begins, rows = begins[good], rows[good]
         return begins, rows
-
-
-def ranges(low: I64, high: I64) -> tuple[I64, I64]:
-    """Every number of every range [low, high), with the place of its range."""
-    times = high - low
-    each = np.repeat(np.arange(len(times)), times)
-    return each, np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)
 
 
 def _edges(values: Sequence[Path], parts: int) -> list[str]:

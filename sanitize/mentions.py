@@ -17,11 +17,12 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.keyed import Key, value_ids
+from sanitize.kinds.person import UNSEEN as _UNSEEN
+from sanitize.kinds.person import normalised as normalised
 from sanitize.spans import I64, Buffers, code_points, cut, matches
 
 KIND = "PERSON"
 FINDER = "mentions"
-_UNSEEN = "[\u200b-\u200d\u2060\u00ad\ufeff]"
 _GAP = rf"(?:\s|{_UNSEEN})+"
 _LETTERS = re.compile(r"[^\W\d_]")
 
@@ -34,15 +35,6 @@ class Mentions:
     start: I64
     stop: I64
     value_id: I64
-
-
-def normalised(names: pl.Series) -> pl.Series:
-    """The identity of names: each character in its Unicode compatibility form, lower case, single blanks, nothing that cannot be seen, and
-    `Roe, Ann` as `ann roe`."""
-    plain = (
-        names.str.replace_all(_UNSEEN, "").str.normalize("NFKC").str.replace_all(r"[\s\"']+", " ").str.strip_chars(" ,").str.to_lowercase()
-    )
-    return plain.str.replace(r"\A([^,]+?) ?, ?([^,]+)\z", "$2 $1")
 
 
 def too_common(name: str) -> bool:

@@ -48,6 +48,10 @@ Seed = Annotated[int | None, typer.Option(help="a public key: repeatable anywher
 KeyFile = Annotated[
     Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)
 ]
+Known = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="values to look for: CSV, TSV or JSON lines with kind and value", show_default=False),
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (default: one a core)", show_default=False)]
 MemoryLimit = Annotated[str, typer.Option(help="for counting, and for reading one piece of an input; see docs/input.md")]
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
@@ -81,18 +85,20 @@ def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
         columns=columns_of(said),
         seed=said["seed"],
         key_file=said["key"],
+        known=said["known"],
         workers=said["workers"],
         memory_limit=said["memory_limit"],
         rows_per_shard=said["rows_per_shard"],
         max_doc_bytes=said["max_doc_bytes"],
-        max_quarantine=_share(said["max_quarantine"]),
+        max_quarantine=share(said["max_quarantine"]),
         strict=said["strict"],
         progress=shower(said["quiet"]),
         **more,
     )
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A share of the records, as `10%` or `0.1`."""
     from sanitize.errors import UsageError
 
     try:

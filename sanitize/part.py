@@ -58,6 +58,23 @@ class Whole(Protocol):
         """A small table of the part's own as a file, for the next query."""
 
 
+class Past(Protocol):
+    """What stands before a batch, for an editor that decides in corpus order."""
+
+    def taken(self, ids: I64, doc_no: I64) -> npt.NDArray[np.bool_]:
+        """True for ids of values that stand in the document of that number or in one before it, and of variants made before this batch."""
+
+    def made(self, ids: I64) -> npt.NDArray[np.bool_]:
+        """True for ids of variants made before this batch."""
+
+    def make(self, ids: I64) -> None:
+        """Remember the variants of this batch, once it counts."""
+
+    def parts(self, kind: str, part: str) -> tuple[pa.LargeStringArray, I64] | None:
+        """The parts of the values seen so far, each once, in order of appearance, with the document that brought each; None where they
+        are counted over a whole corpus."""
+
+
 class Part(BaseModel):
     """The settings of one part of a plan. Frozen; its order in the plan is its precedence.
 
@@ -111,6 +128,69 @@ class Rewrites:
     draw: I64 | None = None
 
 
+@dataclass(frozen=True, repr=False)
+class Column:
+    """A column of texts as a finder sees it: `texts` (large_string, no nulls), and what is known of them already, in `found`: text_no,
+    start_byte, stop_byte (from the text's first byte), kind (string) and value_id, sorted by place. To a finder of the first round
+    that is what `patterns` found; to one of the second, all that the first round did."""
+
+    texts: pa.LargeStringArray
+    found: pl.DataFrame
+
+
+@dataclass(frozen=True, repr=False)
+class Spans:
+    """What a finder found in a column: the text of each span, its first byte and the byte after it (from the text's first byte), its kind
+    as a number in `kinds`, and how sure it is (0 to 1). Spans need not be sorted, and may overlap.
+
+    A span's text is its value; where it is another spelling of a known one, `value_id` says of which (-1: none). `links` are pairs of
+    values that are one person's: `value_id`, `other` (an address and the name beside it).
+    """
+
+    text_no: I64
+    start_byte: I64
+    stop_byte: I64
+    kind: npt.NDArray[np.int32]
+    kinds: tuple[str, ...]
+    score: npt.NDArray[np.float32]
+    value_id: I64 | None = None
+    links: pl.DataFrame | None = None
+
+
+class Finder(Part):
+    """A part that says where personal data stands. Its name and settings are part of what an index is known by.
+
+    One of the first round looks at a batch alone. One of the `second` round looks once the first is over for the whole corpus, and is
+    given what was gathered from it. Where spans of several finders overlap, sanitize/overlaps.py says which one stays.
+    """
+
+    second: ClassVar[bool] = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that it may find; empty where that is any."""
+        return ()
+
+    def settled(self) -> Self:
+        """The same with every setting decided that the plan leaves open, so that the index's fingerprint is of all that matters."""
+        return self
+
+    def fits(self) -> None:
+        """Raises PlanError for settings that cannot work here, MissingExtra for a library that is not there. Called before any text is
+        read; a model is not loaded for it."""
+
+    def open(self, key: Key, gathered: Path | None) -> None:
+        """Called in a worker before the first batch of each of its tasks; what is dear to load is kept for the next one. `gathered` is,
+        in the second round, the file that `find` made of the first."""
+
+    def run(self, column: Column) -> Spans:
+        """Its occurrences in a column of texts: a pure function of what it sees, text by text, so that batches may be cut anywhere."""
+        raise NotImplementedError(f"{type(self).__name__} lacks run()")
+
+    def close(self) -> None:
+        """Called in a worker after the last batch of a task."""
+
+
 class Editor(Part):
     """A part that replaces spans. `policy` says what the leak check may expect of it.
 
@@ -138,6 +218,23 @@ class Editor(Part):
     def settled(self) -> Self:
         """The same with every setting decided that the plan leaves open, so that the plan's hash is of all that matters."""
         return self
+
+    @property
+    def ordered(self) -> bool:
+        """Whether what it makes depends on what it made before: it is then told its `Past`, and batches follow each other in corpus
+        order."""
+        return False
+
+    def streamed(self, where: str) -> Self:
+        """The same as a stream runs it, which knows only what came before; `where` opens the PlanError where that cannot be."""
+        if self.unit or self.looks or not set(self.needs) <= {"firsts"}:
+            raise PlanError(
+                f"{where}.use = {self.use!r} needs the whole corpus, and a stream knows only what came before; use `sanitize run`"
+            )
+        return self
+
+    def follow(self, past: Past) -> None:
+        """Called after `open` where the editor is `ordered`."""
 
     def fits(self, schema: pa.Schema | None) -> None:
         """Raises PlanError for a setting that is missing, or does not fit documents of this schema, where it is known."""
@@ -204,6 +301,8 @@ def load(room: Room, settings: Mapping[str, Any], where: str) -> Any:
         raise PlanError(f'{where} has no `use`; expected use = "NAME" with a name of sanitize/{room}/; {nearest("", names(room))}')
     if "." not in use and use not in names(room):
         raise PlanError(f"{where}.use = {use!r}: there is no such part; {nearest(use, names(room))}")
+    if room == "find" and use == "patterns":  # the one finder that is no part of its own: it is at work in every index
+        return checked(Finder, settings, where)
     module_name = use if "." in use else f"sanitize.{room}.{use}"
     try:
         module = importlib.import_module(module_name)

@@ -17,17 +17,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sanitize import part as parts
 from sanitize.errors import PlanError, nearest
-from sanitize.kinds.kind import kinds as all_kinds
+from sanitize.kinds.kind import Kind, every_kind
+from sanitize.kinds.kind import kinds as kinds_of
 from sanitize.notebook import Sheet
+from sanitize.part import Finder
 from sanitize.render import visible
 
 
 class Find(BaseModel):
-    """The `[find]` table: kinds and finders."""
+    """The `[find]` table: kinds; finders, each by its name or as a table with its settings (`{use = "ner", model = "PATH"}`); and countries
+    whose own kinds are looked for, by their two letters."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kinds: tuple[str, ...]
-    finders: tuple[str, ...] = ("patterns",)
+    finders: tuple[str | dict[str, Any], ...] = ("patterns",)
+    countries: tuple[str, ...] = ()
 
 
 class Blacklist(BaseModel):
@@ -63,6 +67,7 @@ class Plan(BaseModel):
     publishable: bool
     leave: tuple[str, ...]
     find: Find
+    finders: tuple[Any, ...] = Field(default=())
     droppers: tuple[Any, ...] = Field(default=())
     editors: tuple[Any, ...] = Field(default=())
     blacklist: Blacklist | None = None
@@ -113,10 +118,18 @@ class Plan(BaseModel):
     def hash(self, *more: object) -> str:
         """Sixteen hexadecimal digits of everything that decides what comes out; `more` adds what lies outside the plan."""
         resolved = {key: value for key, value in self.resolved().items() if key not in ("name", "about")}
-        versions = [type(part).VERSION for part in (*self.droppers, *self.editors)]
+        versions = [type(part).VERSION for part in (*self.finders, *self.droppers, *self.editors)]
         versions += [] if self.blacklist is None else [type(self.blacklist).VERSION]
         text = json.dumps([resolved, versions, *more], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def knowing(self, listed: object) -> Plan:
+        """The same plan with the finder `known`, where there is a user's list for it."""
+        if not listed or any(finder.use == "known" for finder in self.finders):
+            return self
+        resolved = self.resolved()
+        resolved["find"]["finders"] = [*resolved["find"]["finders"], "known"]
+        return Plan.from_resolved(resolved, f"plan {self.name}")
 
     @property
     def checked(self) -> list[str]:
@@ -167,17 +180,18 @@ def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
 
 def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
     shape = parts.checked(_Source, source, where + ":")
-    for finder in shape.find.finders:
-        if finder not in parts.names("find"):
-            raise PlanError(f"{where}: find.finders: there is no finder {finder!r}; {nearest(finder, parts.names('find'))}")
     droppers = tuple(parts.load("drop", settings, f"{where}: drop[{number}]").settled() for number, settings in enumerate(shape.drop))
     editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]").settled() for number, settings in enumerate(shape.edit))
-    known = all_kinds()
+    finders = _finders(shape.find, where)
+    known = _known(shape.find.countries, where)
     named = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
     named += [(f"drop[{number}].kinds", dropper.counted) for number, dropper in enumerate(droppers)]
     named += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
     for place, kinds in named:
         for kind in kinds:
+            if kind not in known and kind in every_kind():
+                country = every_kind()[kind].country
+                raise PlanError(f"{where}: {place}: {kind} is looked for only where find.countries names {country}; add it there")
             if kind not in known:
                 raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
             if kind not in shape.find.kinds:
@@ -200,11 +214,49 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
         about=shape.about,
         publishable=shape.publishable,
         leave=shape.leave,
-        find=shape.find,
+        find=shape.find.model_copy(update={"finders": tuple(_said(finder) for finder in finders)}),
+        finders=finders,
         droppers=droppers,
         editors=editors,
         blacklist=shape.blacklist,
     )
+
+
+def _said(finder: Finder) -> str | dict[str, Any]:
+    """A finder as a plan names it: its name alone where it has no settings."""
+    settings = finder.model_dump(mode="json")
+    return finder.use if len(settings) == 1 else settings
+
+
+def _finders(find: Find, where: str) -> tuple[Finder, ...]:
+    """The finders of a plan, each once; a kind that none of them can find is refused."""
+    if not find.finders:
+        raise PlanError(f'{where}: find.finders is empty; name one at least, such as finders = ["patterns"]')
+    finders: list[Finder] = []
+    for number, said in enumerate(find.finders):
+        place = f"{where}: find.finders[{number}]"
+        finder = parts.load("find", {"use": said} if isinstance(said, str) else said, place)
+        if not isinstance(finder, Finder):
+            raise PlanError(f"{place}.use = {finder.use!r}: is no finder; expected a class that extends sanitize.part.Finder")
+        if finder.use in [one.use for one in finders]:
+            raise PlanError(f"{place}.use = {finder.use!r}: stands there twice; take one of them out")
+        finders.append(finder.settled())
+    anything = any(not finder.kinds and finder.use != "patterns" for finder in finders)
+    found = {kind for finder in finders for kind in finder.kinds}
+    for kind in find.kinds if not anything else ():
+        one = every_kind().get(kind)
+        if one is not None and not one.pattern and kind not in found:
+            names = [name for name in parts.names("find") if name != "patterns"]
+            raise PlanError(f"{where}: {kind} has no pattern, and none of find.finders finds it; add one of {', '.join(names)}")
+    return tuple(finders)
+
+
+def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:
+    """The kinds that a plan with these countries may name."""
+    try:
+        return kinds_of(countries)
+    except PlanError as error:
+        raise PlanError(f"{where}: {error}") from None
 
 
 def _set(source: dict[str, Any], change: str) -> None:

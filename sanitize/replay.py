@@ -143,7 +143,7 @@ def replay(
         if not (made["same"] or anyway):
             raise _Different
 
-    with Indexing(inputs, work, settings) as index:
+    with Indexing(inputs, work, settings, plan.finders, plan.find.countries) as index:
         _same_inputs(path, said, [(size, known) for (_, size), known in zip(index.survey.files, index.input_hashes, strict=True)])
         ran = Run(index, plan, out, accept)
         if ran.hash != said.plan_hash:
@@ -207,10 +207,12 @@ def _told(found: Mapping[str, Any]) -> str:
 def _plan(path: Path, said: _Manifest) -> Plan:
     """The plan of a manifest. Parts of the user's own are refused: their code is in no manifest, and a file must not choose what runs."""
     where = f"{path}: plan"
-    for room in ("drop", "edit"):
-        parts = said.plan.get(room)
+    find = said.plan.get("find")
+    rooms = {room: said.plan.get(room) for room in ("drop", "edit")}
+    rooms["find.finders"] = find.get("finders") if isinstance(find, Mapping) else None
+    for room, parts in rooms.items():
         for number, settings in enumerate(parts if isinstance(parts, list) else ()):
-            if isinstance(settings, Mapping) and "." in str(settings.get("use")):
+            if "." in str(settings.get("use") if isinstance(settings, Mapping) else settings):
                 raise UsageError(
                     f"{where}: {room}[{number}] uses a part from outside of sanitize, whose code no manifest holds; "
                     "run its plan with `sanitize run --plan` and compare the sha256 of the shards"

@@ -24,6 +24,7 @@ from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
+from sanitize.find.known import read_list
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
@@ -33,7 +34,7 @@ from sanitize.matcher import Flagged
 from sanitize.notebook import Told
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, hash_of, perform, publish, shard_name
+from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_name
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
@@ -55,6 +56,7 @@ class Run:
         self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
         self.spends = any(editor.unit for editor in plan.editors)
+        self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
 
     def sanitize(self) -> dict[str, Any]:
@@ -82,7 +84,7 @@ class Run:
         drops = self._drop()
         listed = self._blacklist(drops)
         counted = self._count(drops)
-        applied = self._applied([self._apply_job(counted, no) for no in range(len(self.index.ranges))])
+        applied = self._rewrite(counted)
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
             drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
@@ -292,7 +294,7 @@ class Run:
         swept = sum(seen[no]["swept"] for no in again)
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
-            redone = self._applied([self._apply_job(counted, no, self.folder / "sweep" / f"{no:05d}.parquet") for no in again])
+            redone = self._rewrite(counted, again)
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
@@ -332,7 +334,26 @@ class Run:
         results = self.index.map("apply", jobs)
         return [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
 
-    def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path) -> Job:
+    def _rewrite(self, counted: tuple[Counts, ...], again: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Make all shards, or some `again` with what the check swept. Where editors are ordered, one after the other: each avoids the
+        variants of those before it, and one that is made again those of all others."""
+        every = range(len(self.index.ranges))
+        sweeps = [(self.folder / "sweep" / f"{no:05d}.parquet",) for no in again]
+        shards = list(zip(again, sweeps, strict=True)) if again else [(no, ()) for no in every]
+        if not self.ordered:
+            return self._applied([self._apply_job(counted, no, *sweep) for no, sweep in shards])
+        if self.index.by_position:
+            self.index.notes.append('with avoid = "seen" draws hang on ids all the same: no variant is made twice')
+        results, made = [], {no: self.folder / "made" / f"{no:05d}.parquet" for no in every}
+        chain = hashed([sha256(path) for path in made.values()] if again else [])
+        for no, sweep in shards:
+            earlier = tuple(path for other, path in made.items() if other != no and (again or other < no))
+            job = self._apply_job(counted, no, *sweep, earlier=earlier, chain=chain)
+            results += self._applied([job])
+            chain = hashed(chain, hash_of(job, "made.parquet"))
+        return results
+
+    def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path, earlier: tuple[Path, ...] = (), chain: str = "") -> Job:
         low, high = self.index.ranges[no]
         between = [("doc_no", ">=", low), ("doc_no", "<", high)]
         numbers = np.asarray(self.index.quarantine.column("doc_no"), np.int64)
@@ -351,12 +372,13 @@ class Run:
             key=self.index.key,
             editors=tuple(self.plan.editors),
             counts=counted,
-            by_position=self.index.by_position,
+            by_position=self.index.by_position and not self.ordered,
             occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *mentioned, *sweep),
             gone=(*numbers.tolist(), *written),
             folder=self.index.work / "spill" / f"apply-{no}",
             erased=erased,
             shunned=self.shunned,
+            earlier=earlier,
         )
         name = f"{no:05d}.parquet"
         # a shard in which nobody is forgotten stays as it is
@@ -368,6 +390,9 @@ class Run:
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         if self.spends:
             places |= {"ledger": "ledger", "draws": "draws"}
+        if self.ordered:
+            places |= {"made": "made"}
+            hangs_on.append(chain)
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
         return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked)
@@ -403,6 +428,7 @@ class Run:
             leaves=self.index.leaves,
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
             names=self.erased.names,
+            later=self.index.value_counts if self.ordered else None,
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -548,12 +574,22 @@ def run(
     work = Path(work) if work else Path(str(out) + ".private")
     out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
     vault.apart(inputs, out, work)
-    with Indexing(inputs, work, settings or Settings()) as index:
+    settings = settings or Settings()
+    plan = plan.knowing(settings.known)
+    for kind in read_list(settings.known)["kind"].unique(maintain_order=True) if settings.known else ():
+        if kind not in plan.find.kinds:
+            raise UsageError(
+                f"--known {settings.known}: lists values of {kind}, and plan {plan.name} says nothing of that kind; "
+                "add it to find.kinds, and to an [[edit]] or to leave"
+            )
+    with Indexing(inputs, work, settings, plan.finders, plan.find.countries) as index:
         return Told("run", Run(index, plan, out).sanitize())
 
 
-def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None) -> dict[str, Any]:
-    """Build the index of a corpus in WORK and stop there; a later `run` with any plan uses it."""
+def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft") -> dict[str, Any]:
+    """Build the index of a corpus in WORK and stop there; a later `run` with any plan of the same finders uses it."""
     vault.apart(inputs, None, Path(work))
-    with Indexing(inputs, Path(work), settings or Settings()) as index:
+    settings = settings or Settings()
+    plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
+    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries) as index:
         return Told("find", index.find())

@@ -109,3 +109,10 @@ def arrow(series: pl.Series) -> pa.LargeStringArray:
     """A column of texts as Arrow's large_string, which is what the buffers above are of."""
     array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
     return array if array.type == pa.large_string() else array.cast(pa.large_string())
+
+
+def ranges(low: I64, high: I64) -> tuple[I64, I64]:
+    """Every number of every range [low, high), with the place of its range."""
+    times = high - low
+    each = np.repeat(np.arange(len(times)), times)
+    return each, np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)

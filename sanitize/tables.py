@@ -45,7 +45,11 @@ OCCURRENCES = _table(
     ("stop_byte", _I64, "UTF-8 byte after the span"),
     _KIND,
     _VALUE,
-    ("finder", pa.dictionary(pa.int32(), pa.string()), "which finder found it: patterns, or sweep for what the leak check added"),
+    (
+        "finder",
+        pa.dictionary(pa.int32(), pa.string()),
+        "which finder of the plan found it; sweep: the leak check added it",
+    ),
     ("score", pa.float32(), "the finder's confidence, 0 to 1"),
     ("section", pa.dictionary(pa.int32(), pa.string()), "mail header field in lower case, `body`, or null outside mail"),
     ("entity_id", _I64, "values of one person share it; null where unknown"),
@@ -104,9 +108,9 @@ QUARANTINE = _table(
 
 SKIPPED = _table(
     "skipped",
-    "how many candidates of a kind failed its check, by reason",
+    "how many candidates of a kind were not taken, by reason",
     _KIND,
-    ("reason", pa.string(), "why the kind's check refused it, such as luhn"),
+    ("reason", pa.string(), "why: what the kind's check said, such as luhn, or overlap where another span stayed"),
     ("candidates", _I64, "how many"),
 )
 

@@ -32,7 +32,7 @@ from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
 from sanitize.forms import write_passes
 from sanitize.full import Finding, full
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.matcher import FORMS, Flagged
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
@@ -53,6 +53,8 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     flagged = Flagged.read(task.flagged)
     kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
     kept_doc = kept["doc_no"].to_numpy()
+    # originals whose values are too common to be looked for cannot be seen again
+    unseen = np.isin(kept["value_id"].to_numpy(), flagged.spared)
     residual: list[_Residual] = []
     leaks: list[tuple[str, str, int]] = []
     rows = text_bytes = seen = 0
@@ -60,6 +62,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         rows += table.num_rows
         low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
         here = kept[int(low) : int(high)]
+        counted = here.filter(~pl.Series(unseen[int(low) : int(high)])) if unseen.any() else None
         which = [leaf for leaf in task.leaves if leaf.column in table.column_names]
         for column in cells_of(table, which):
             texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
@@ -69,6 +72,8 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                     continue
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
                 inside, hits = inside_kept(here, docs, cells, seen_at.start, seen_at.stop)
+                if counted is not None:
+                    _, hits = inside_kept(counted, docs, cells, seen_at.start, seen_at.stop)
                 seen += hits if exact else 0
                 if not inside.all():
                     rest = np.flatnonzero(~inside)
@@ -90,7 +95,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         "rows": rows,
         "text_bytes": text_bytes,
         "kept_seen": seen,
-        "kept_planned": kept.height,
+        "kept_planned": kept.height - int(unseen.sum()),
         "swept": count,
         "leaks": leaks,
     }
@@ -144,7 +149,13 @@ def _sorted_out(
     )
     column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
     whose = owned(task.edits, task.occurrences, task.opaque, doc_no, cell, start, stop)
-    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in np.flatnonzero(whose.whole)]
+    whole = np.flatnonzero(whose.whole)
+    if task.later is not None and len(whole):
+        known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
+        ids = flagged.value_id[form[whole]]
+        first = dict(zip(*(known.filter(pc.is_in(known["value_id"], pa.array(ids))).to_pydict().values()), strict=True))
+        whole = whole[[first.get(int(one), -1) <= doc_no[row] for one, row in zip(ids, whole, strict=True)]]
+    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in whole]
     rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
     parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], form[rest])
     return list(zip(*(part.tolist() for part in parts), strict=True)), leaks
@@ -181,7 +192,7 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
 
 def opaque_of(leave: Sequence[str]) -> tuple[str, ...]:
     """Of the kinds that a plan leaves, those that are one token whatever they seem to hold."""
-    return tuple(name for name in leave if kinds()[name].opaque)
+    return tuple(name for name in leave if every_kind()[name].opaque)
 
 
 def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:

@@ -10,14 +10,17 @@ import typer
 
 from sanitize.options import (
     AsJson,
+    Changes,
     Drop,
     IdColumn,
     Inputs,
     Keep,
     KeyFile,
+    Known,
     MaxDocBytes,
     MaxQuarantine,
     MemoryLimit,
+    PlanName,
     Pseudonymize,
     Quiet,
     RowsPerShard,
@@ -36,6 +39,8 @@ from sanitize.shown import show, table
 def command(
     inputs: Inputs,
     work: Annotated[Path, typer.Option(metavar="DIR", help="the private folder to make the index in", show_default=False)],
+    plan: PlanName = "rmft",
+    set_: Changes = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
@@ -46,6 +51,7 @@ def command(
     drop: Drop = None,
     seed: Seed = None,
     key: KeyFile = None,
+    known: Known = None,
     workers: Workers = None,
     memory_limit: MemoryLimit = "1GB",
     rows_per_shard: RowsPerShard = 50_000,
@@ -56,10 +62,12 @@ def command(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build the index only; a later run with any plan and the same --work uses it."""
+    """Build the index only, with the finders of a plan; a later run with a plan of the same finders and the same --work uses it."""
+    from sanitize.plan import load_plan
     from sanitize.run import find as go
 
-    show(go(inputs, work, settings_of(locals(), replace=replace)), as_json, _found, quiet)
+    chosen = load_plan(plan, set_ or ())
+    show(go(inputs, work, settings_of(locals(), replace=replace), chosen), as_json, _found, quiet)
 
 
 def _found(found: Mapping[str, Any]) -> str:

@@ -1,0 +1,397 @@
+"""Names of people, without a model: mined from header lines, and read in prose by lists of names, titles and what stands around them.
+
+Mined: what stands beside an address in a list (`Ann Roe <ann@example.com>`, `ann@example.com (Ann Roe)`), at the top of a mail or in a
+forwarded or quoted block. Such a name is sure, is linked to its address where the two share a word, and is looked for everywhere by
+`known`; so is a listed name that stands in such a line without an address.
+
+In prose: runs of capitalised words, by what the words are (sanitize/lexicon.py): given names and surnames, titles, initials, words of
+the language that are names too. A single word needs more: to be a given name and no common word, a title, a greeting, a signature, `my
+name is`; or to be part of a longer name of the same text. Words that name firms, places and days cut a run; in lower case two listed names
+side by side count.
+
+Scores say how it was told, not how likely it is: 1.0 beside an address, 0.9 in a header line or behind a title, 0.8 two listed names, or
+one behind a greeting, 0.7 a part of a longer name, or a name of which one word is listed, 0.6 a given name alone, 0.5 in lower case.
+
+All of it on columns of words, a text by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pydantic import PrivateAttr
+
+from sanitize.headers import HeaderLines, display_spans, header_lines
+from sanitize.keyed import Key, value_ids
+from sanitize.kinds.kind import kind
+from sanitize.lexicon import (
+    BODY,
+    CLOSE,
+    COMMON,
+    FAMILY,
+    FIRST,
+    GREET,
+    LAST,
+    LEADS,
+    PARTICLE,
+    PLACE,
+    ROMANIZED,
+    SAYS,
+    STOP,
+    TITLE,
+    WHERE,
+    lexicon,
+)
+from sanitize.part import Column, Finder, Spans
+from sanitize.spans import I64, Buffers, arrow, cut, ranges
+from sanitize.words import Spoken, spoken
+
+Mask = npt.NDArray[np.bool_]
+I32 = npt.NDArray[np.int32]
+NAME = "names"
+_PERSON = "PERSON"
+_LONGEST = 5  # words of a name
+BESIDE, HEADER, TITLED, LISTED, GREETED, PART, HALF, ALONE, LOWER = 1.0, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6, 0.5
+_NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
+
+
+class Names(Finder):
+    """Settings: `prose = false` mines header lines alone."""
+
+    prose: bool = True
+    _key: Key = PrivateAttr()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of people alone."""
+        return (_PERSON,)
+
+    def open(self, key: Key, gathered: object) -> None:
+        """Build the lexicon, once a process."""
+        self._key = key
+        lexicon()
+
+    def run(self, column: Column) -> Spans:
+        """The names in a column of texts."""
+        buffers = Buffers.of(column.texts)
+        found = column.found.filter(pl.col("kind") != _PERSON)
+        addresses = found.filter(pl.col("kind") == "EMAIL_ADDRESS")
+        start, stop, score, links = _beside(buffers, addresses, self._key)
+        if self.prose:
+            words = _Words(buffers)
+            more = _Prose(words).names()
+            more = _apart(*more, *_covered(buffers, found))
+            start, stop, score = (np.concatenate([one, other]) for one, other in zip((start, stop, score), more, strict=True))
+        text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
+        base = buffers.offsets[text_no]
+        return Spans(
+            text_no=text_no,
+            start_byte=start - base,
+            stop_byte=stop - base,
+            kind=np.zeros(len(start), np.int32),
+            kinds=(_PERSON,),
+            score=score.astype(np.float32),
+            links=links,
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------- header lines
+
+
+def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I64, npt.NDArray[np.float64], pl.DataFrame]:
+    """The names beside addresses in lists, and the links between the two."""
+    text_no = addresses["text_no"].to_numpy()
+    starts, stops = (buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "stop_byte"))
+    # an address inside another value (a URL) is no entry of a list, and one inside another has no name of its own
+    alone = np.flatnonzero(np.append(True, starts[1:] >= np.maximum.accumulate(stops)[:-1])) if len(starts) else np.empty(0, np.int64)
+    text_no, starts, stops = text_no[alone], starts[alone], stops[alone]
+    lines: HeaderLines = header_lines(buffers, text_no, starts) if len(starts) else HeaderLines.empty(0)
+    names, begin, end = display_spans(buffers, lines, starts, stops)
+    rows = np.flatnonzero(begin >= 0)
+    rows = rows[_personal(names.gather(rows))] if len(rows) else rows
+    if not len(rows):
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, np.empty(0), _NO_LINKS
+    local = pl.Series(cut(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
+    form = kind(_PERSON).normalise(names.gather(rows))
+    pairs = pl.DataFrame({"name": form, "local": local, "value_id": addresses["value_id"].gather(alone).gather(rows)}).unique(
+        maintain_order=True
+    )
+    alike = pairs.filter(_alike(pairs["name"], pairs["local"]))
+    links = pl.DataFrame({"value_id": alike["value_id"], "other": value_ids(arrow(alike["name"]), _PERSON, key)}, schema=_NO_LINKS.schema)
+    return begin[rows], end[rows], np.full(len(rows), BESIDE), links
+
+
+def _personal(names: pl.Series) -> Mask:
+    """True for display names that are a person's: one word of it is a listed name, or none is a common word, and none says a firm, a
+    place or a role."""
+    column = arrow(names)
+    seen = spoken(Buffers.of(column))
+    flags = lexicon().flags_of(seen.hashes)
+    count = len(column)
+
+    def times(where: Mask) -> I64:
+        return np.bincount(seen.text_no[where], minlength=count)
+
+    name = (flags & (FIRST | LAST)) > 0
+    plain = (flags & (COMMON | STOP | CLOSE)) > 0
+    words, listed = times(np.ones(len(flags), np.bool_)), times(name & ~plain)
+    body = times(((flags & BODY) > 0) & ~name)
+    given = times((flags & FIRST) > 0)
+    apart = names.str.contains(" ", literal=True).to_numpy()  # `ann.roe` beside its address is the address again
+    good: Mask = (
+        apart & (words >= 2) & (words <= _LONGEST) & (body == 0) & ((listed > 0) | ((given > 0) & (words == 2)) | (times(plain) == 0))
+    )
+    return good
+
+
+def _alike(names: pl.Series, locals_of: pl.Series) -> pl.Series:
+    """True where a word of the name, of three letters or more, stands in the local part."""
+    frame = pl.DataFrame({"row": np.arange(len(names)), "word": names.str.split(" "), "local": locals_of}).explode("word")
+    same = frame.select("row", hit=(pl.col("word").str.len_chars() > 2) & pl.col("local").str.contains(pl.col("word"), literal=True))
+    return same.group_by("row", maintain_order=True).agg(pl.col("hit").any()).sort("row")["hit"].fill_null(False)
+
+
+# ----------------------------------------------------------------------------------------------------------------------------- prose
+
+
+class _Words:
+    """The words of a column with what is known of each: `flags` of the lexicon, how it is written, and how it is joined to the next."""
+
+    def __init__(self, buffers: Buffers) -> None:
+        seen: Spoken = spoken(buffers)
+        self.buffers, self.start, self.stop, self.hashes = buffers, seen.start, seen.stop, seen.hashes
+        self.text_no = seen.text_no
+        count = len(self.start)
+        data = np.concatenate([buffers.data, np.zeros(4, np.uint8)])
+        self.flags = lexicon().flags_of(seen.hashes)
+        head, tail, second = data[self.start], data[self.stop - 1], data[self.start + 1]
+        length = self.stop - self.start
+        self.cap = _UPPER[head]
+        wide = np.flatnonzero(head >= 0xC3)
+        if len(wide):
+            shown = pl.Series(cut(buffers, self.start[wide], self.stop[wide]))
+            self.cap[wide] = shown.str.contains(r"\A\p{Lu}").to_numpy()
+        self.initial = self.cap & ((length == 1) | ((length == 2) & (head >= 0xC3)))
+        self.upper = _UPPER[head] & (length > 1) & _UPPER[tail] & _UPPER[second]
+        self.lower = _LOWER[head]
+        digit = np.zeros(count, np.bool_)
+        places = np.flatnonzero(_DIGIT[buffers.data])
+        if len(places):
+            digit[np.searchsorted(self.start, places, side="right") - 1] = True
+        self.digit = digit
+        # what stands between each word and the next
+        gap = np.append(self.start[1:] - self.stop[:-1], 0)
+        one, two = data[self.stop], data[self.stop + 1]
+        same = np.append(np.diff(self.text_no) == 0, False)
+        blank = (gap == 1) & (one == 32)
+        self.tight = same & (((gap == 1) & _TIGHT[one]) | ((gap == 3) & (one == 0xE2)))
+        short = self.initial | ((self.flags & TITLE) > 0)
+        self.joined = same & (
+            blank | self.tight | ((gap == 2) & (one == 46) & (two == 32) & short) | ((gap == 1) & (one == 46) & self.initial)
+        )
+        self.blank = same & blank
+        self.same = same
+        self.after = one  # the byte behind each word
+        self.gap = gap
+        self.data = data
+
+    def has(self, flag: int) -> Mask:
+        """True where a word has one of some flags."""
+        found: Mask = (self.flags & flag) > 0
+        return found
+
+
+_UPPER = (np.arange(256) >= 65) & (np.arange(256) <= 90)
+_LOWER = (np.arange(256) >= 97) & (np.arange(256) <= 122)
+_DIGIT = (np.arange(256) >= 48) & (np.arange(256) <= 57)
+_TIGHT = np.isin(np.arange(256), list(b"-'"))
+_SIGN = np.isin(np.arange(256), list(b",!:;.\n\r-"))
+
+
+def _next(where: Mask) -> Mask:
+    """What holds for the word behind each."""
+    return np.append(where[1:], np.zeros(min(len(where), 1), np.bool_))
+
+
+def _before(where: Mask) -> Mask:
+    """What holds for the word before each."""
+    return np.append(np.zeros(min(len(where), 1), np.bool_), where[:-1])
+
+
+class _Prose:
+    """The names in the words of a column."""
+
+    def __init__(self, words: _Words) -> None:
+        self.w = words
+        has = words.has
+        self.common = has(COMMON) | has(STOP)
+        self.first, self.last = has(FIRST), has(LAST)
+        self.given = self.first & ~self.common & ~has(STOP)  # a given name, and seldom anything else
+        self.listed = (self.first | self.last) & ~self.common
+        title = has(TITLE) & (words.cap | ~words.joined)
+        # a title that is a name too (`Dean`) is one where it begins a name
+        cut_off = (has(BODY) & ~self.listed) | has(STOP) | has(GREET) | has(CLOSE) | (has(TITLE) & ~self.given)
+        self.title = title & ~self.given
+        self.namey = words.cap & ~words.digit & ~cut_off
+        particle = has(PARTICLE) & words.lower
+        for _ in range(2):  # `van der Berg`
+            self.namey |= (
+                particle & _before(self.namey & words.joined & (words.cap | particle)) & words.joined & _next(words.cap | particle)
+            )
+        self.particle = particle & self.namey
+
+    def names(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """First byte, byte after, and score of every name."""
+        w, count = self.w, len(self.w.start)
+        if not count:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        link = w.joined & self.namey & _next(self.namey)  # this word and the next are of one run
+        opens = self.namey & ~_before(link)
+        run_end = _run_end(link)  # the last word of the run that each word is in
+        # where a name may begin inside a run
+        follows = link & _next(self.listed)
+        surname_first = self.last & ~self.common & link & _next(self.given)
+        family = self._romanized(link)
+        initials = w.initial & link & (_next(self.listed) | _next(w.initial & _next(self.listed)))
+        begins = self.namey & ~self.particle & (self.given | ((self.first & self.common) & follows) | surname_first | family | initials)
+        context, told = self._context(opens, run_end)
+        begins |= context & self.namey & ~self.particle
+        # the first such word of each run
+        run = np.cumsum(opens) - 1
+        candidates = np.flatnonzero(begins)
+        candidates = candidates[np.append(True, np.diff(run[candidates]) != 0)] if len(candidates) else candidates
+        start = candidates
+        end = np.minimum(run_end[start], start + _LONGEST - 1)
+        start, end = self._trimmed(start, end, told)
+        words = end - start + 1
+        score = np.where(words > 1, HALF, 0.0)
+        solid = np.append(0, np.cumsum(self.listed))
+        score = np.where((words > 1) & (solid[end + 1] - solid[start] > 1), LISTED, score)
+        score = np.where((words == 1) & self.given[start], ALONE, score)
+        score = np.where(family[start] & (words > 1), LISTED, score)
+        score = np.maximum(score, told[start])
+        # a single place is a name where the context says so
+        place = (words == 1) & w.has(PLACE)[start] & (told[start] == 0)
+        where = w.has(WHERE) | w.has(BODY)
+        near = np.append(False, where[:-1] & w.blank[:-1])[start] | (w.after[end] == 44) | ~(w.blank[end] & _next(w.has(SAYS))[end])
+        score[place & near] = 0
+        # `New York`: places and common words alone
+        says = np.append(0, np.cumsum(self.listed & ~w.has(PLACE)))
+        score[(words > 1) & (told[start] == 0) & (says[end + 1] == says[start]) & ~family[start]] = 0
+        good = score > 0
+        start, end, score = start[good], end[good], score[good]
+        start, end, score = _with(start, end, score, *self._parts(start, end))
+        start, end, score = _with(start, end, score, *self._lower(start, end))
+        return w.start[start], w.stop[end], score
+
+    def _romanized(self, link: Mask) -> Mask:
+        """Chinese family names in Latin letters before a given name of one to three syllables."""
+        w = self.w
+        found: Mask = w.has(FAMILY) & w.cap & link & _next(w.cap & ~w.upper & ~w.initial)
+        rows = np.flatnonzero(found)
+        if len(rows):
+            shown = pl.Series(cut(w.buffers, w.start[rows + 1], w.stop[rows + 1])).str.to_lowercase()
+            found[rows] = shown.str.contains(ROMANIZED).to_numpy()
+        return found
+
+    def _context(self, opens: Mask, run_end: I64) -> tuple[Mask, npt.NDArray[np.float64]]:
+        """Where what stands before or behind says that a name begins, and how sure that is."""
+        w, count = self.w, len(self.w.start)
+        told = np.zeros(count)
+        end = run_end
+        near = w.joined | (w.same & (w.gap == 2))  # `Mr. Roe`, `Hi, Ann`
+        sign = (_SIGN[w.after] | ~w.same)[end]
+        titled = opens & _before(self.title & near)
+        greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
+        # `Regards,` or `Thanks,` and a line of a name alone
+        feed = np.append(0, np.cumsum(w.buffers.data == 10))
+        fresh = np.append(True, feed[w.start[1:]] > feed[w.stop[:-1]]) if count else np.empty(0, np.bool_)  # begins a line
+        closing = (
+            opens & fresh & _before(w.has(CLOSE) & w.same & (w.gap <= 6)) & (~w.same | _next(fresh))[end] & ~(w.has(COMMON) & ~self.first)
+        )
+        # `my name is Ann`, `I'm Ann`, `signed by Ann Roe`: for a listed name
+        leads = opens & _before(w.has(LEADS) & w.blank) & self.first
+        says = opens & (w.blank & _next(w.has(SAYS) & w.lower))[end] & (self.listed | self.given)
+        for where, score in ((says, ALONE), (leads, HALF), (closing, GREETED), (greeted, GREETED), (titled, TITLED)):
+            told[where] = score
+        return told > 0, told
+
+    def _trimmed(self, start: I64, end: I64, told: npt.NDArray[np.float64]) -> tuple[I64, I64]:
+        """Names without the words behind them that are none: common words, places behind a given name alone, a trailing initial or
+        particle."""
+        w = self.w
+        weak = (self.common & ~self.first & ~self.last) | w.initial | self.particle | (w.has(COMMON) & ~self.last)
+        for _ in range(_LONGEST):
+            goes = (end > start) & weak[end]
+            if not goes.any():
+                break
+            end = end - goes
+        return start, end
+
+    def _parts(self, start: I64, end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """Single capitalised words that are part of a longer name of the same text."""
+        w = self.w
+        long = end > start
+        _, words = ranges(start[long], end[long] + 1)
+        words = words[w.cap[words] & ~w.initial[words] & ~self.common[words]]
+        mixed = w.hashes ^ (w.text_no.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+        lone = self.namey & ~_before(w.joined & self.namey) & ~(w.joined & _next(self.namey)) & ~w.has(PLACE)
+        rows = np.flatnonzero(lone)
+        rows = rows[np.isin(mixed[rows], mixed[words])] if len(words) else rows[:0]
+        return rows, rows, np.full(len(rows), PART)
+
+    def _lower(self, start: I64, end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """Two listed names side by side in lower case, the first of them a given name; and one behind a greeting."""
+        w = self.w
+        sure = (
+            self.listed & w.lower & ~w.has(PLACE | BODY | TITLE | GREET | CLOSE | PARTICLE | LEADS | SAYS | WHERE) & (w.stop - w.start > 2)
+        )
+        pair = np.flatnonzero(sure & self.given & w.blank & _next(sure))
+        greeted = np.flatnonzero(self.first & w.lower & _before(w.has(GREET) & w.blank) & _SIGN[w.after] & ~self.common)
+        rows = np.concatenate([pair, greeted])
+        ends = np.concatenate([pair + 1, greeted])
+        return rows, ends, np.full(len(rows), LOWER)
+
+
+def _run_end(link: Mask) -> I64:
+    """For each word the last one of the chain that begins there: of words each linked to the next."""
+    stops = np.flatnonzero(~link)
+    return stops[np.searchsorted(stops, np.arange(len(link)))]
+
+
+def _with(
+    start: I64, end: I64, score: npt.NDArray[np.float64], more: I64, more_end: I64, more_score: npt.NDArray[np.float64]
+) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    """Names and further ones that share no word with them."""
+    if not len(more):
+        return start, end, score
+    order = np.argsort(start, kind="stable")
+    low, high = start[order], end[order]
+    after = np.searchsorted(low, more_end, side="right") - 1
+    free = (after < 0) | (high[np.maximum(after, 0)] < more) if len(low) else np.ones(len(more), np.bool_)
+    more, more_end, more_score = more[free], more_end[free], more_score[free]
+    # of further ones that overlap the first stays
+    order = np.argsort(more, kind="stable")
+    more, more_end, more_score = more[order], more_end[order], more_score[order]
+    new = np.append(True, more[1:] > np.maximum.accumulate(more_end)[:-1]) if len(more) else np.empty(0, np.bool_)
+    return np.append(start, more[new]), np.append(end, more_end[new]), np.append(score, more_score[new])
+
+
+def _covered(buffers: Buffers, found: pl.DataFrame) -> tuple[I64, I64]:
+    """The bytes of the column that are values of other kinds, as spans that ascend."""
+    if not found.height:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    base = buffers.offsets[found["text_no"].to_numpy()]
+    low, high = base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy()
+    return low, np.maximum.accumulate(high)
+
+
+def _apart(start: I64, stop: I64, score: npt.NDArray[np.float64], low: I64, high: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    """Names that share no byte with values of other kinds."""
+    if not len(low) or not len(start):
+        return start, stop, score
+    before = np.searchsorted(low, stop, side="left") - 1
+    free = (before < 0) | (high[np.maximum(before, 0)] <= start)
+    return start[free], stop[free], score[free]

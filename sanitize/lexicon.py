@@ -1,0 +1,231 @@
+"""What words say about names of people: given names and surnames of Faker's locales, and the words around and among them.
+
+English first, with the titles, greetings and particles of its neighbours; a text in another language is read by its lists alone. A word has
+a number of flags; `flags_of` looks up whole columns of words by their hashes. Built once a process, in about half a second.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from sanitize.invented import WORDS
+from sanitize.kinds.person import listed
+from sanitize.spans import Buffers
+from sanitize.words import spoken
+
+I32 = npt.NDArray[np.int32]
+U64 = npt.NDArray[np.uint64]
+FIRST, LAST, COMMON, PLACE, BODY, STOP, TITLE, GREET, CLOSE, PARTICLE, FAMILY, LEADS, SAYS, AMBIGUOUS, WHERE = (
+    1 << bit for bit in range(15)
+)
+
+# titles stand before a surname, roles and relations before any name
+_TITLE = (
+    "mr mrs ms miss mx dr prof professor sir madam dame lord rev reverend fr father sister brother uncle aunt auntie grandpa "
+    "grandma herr frau monsieur madame mme mlle señor señora sr sra signor signora dott ing judge justice senator sen rep "
+    "congressman congresswoman gov governor president capt captain lt lieutenant sgt sergeant col colonel gen general maj major cpl "
+    "officer detective inspector coach teacher nurse doctor manager director chairman secretary principal attorney "
+)
+_GREET = (
+    "dear hi hello hey hiya greetings morning afternoon evening hallo liebe lieber bonjour cher chère hola querido querida estimado ciao "
+)
+_CLOSE = (
+    "regards thanks sincerely cheers best love yours truly respectfully cordially thx thankyou gratefully faithfully grüße gruß mfg "
+    "cordialement saludos atentamente saluti "
+)
+_PARTICLE = "van von der den de del della di da dos du la le al el bin ibn ben ter ten zu af av y e"
+# words before a name: `my name is`, `signed by`, `attn`
+_LEADS = "am is im named called name contact attn attention by signed cc ask with tell told met and"
+_SAYS = (
+    "said says wrote writes asked asks told tells replied replies answered thinks thought wants wanted works worked lives lived "
+    "went goes came comes has had is was will would can could should did does and "
+)
+_WHERE = "in at from to near of via through outside around across into visit visiting visited downtown northern southern eastern western"
+_STOP = (
+    "i you he she it we they me him her us them my your his its our their this that these those the a an and or but if so not no "
+    "yes ok okay please note here there what when where why who whom which how all any some each every none both either neither as "
+    "at by for from in into of off on onto out over to up with without about after again against before between during since than "
+    "then through under until while is are was were be been being do does did have has had can could shall should must might am "
+    "also just only now today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday january february march "
+    "july september october november december jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
+    "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
+    "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet "
+)
+_BODY = (
+    "inc incorporated llc llp ltd limited corp corporation co company companies group holdings partners associates bank trust fund "
+    "capital university college school institute institution academy hospital clinic center centre foundation association society "
+    "committee council commission department ministry agency bureau office division union federation league club team church temple "
+    "mosque museum library theater theatre hotel restaurant cafe bar shop store market mall airport station stadium arena park "
+    "garden gardens street avenue road lane drive boulevard blvd st ave rd highway bridge building tower towers plaza square house "
+    "hall court river lake mountain mount island islands bay beach valley county city town village state province district region "
+    "republic kingdom times news journal magazine press daily post herald radio television tv channel network networks systems "
+    "system software technologies technology solutions services service energy power gas oil pipeline electric airlines airways "
+    "motors records entertainment pictures films studios games gmbh ag sa plc act agreement award awards cup prize festival day war "
+    "battle treaty edition version project program plan report committee conference meeting party government parliament congress "
+    "senate army navy force police "
+)
+_PLACES = (
+    "paris london berlin madrid rome vienna amsterdam brussels lisbon dublin athens oslo stockholm copenhagen helsinki warsaw "
+    "prague budapest moscow kiev istanbul cairo lagos nairobi johannesburg tokyo beijing shanghai shenzhen guangzhou hangzhou "
+    "nanjing chengdu wuhan xian tianjin suzhou chongqing hong kong seoul singapore bangkok jakarta manila hanoi delhi mumbai "
+    "bangalore chennai kolkata karachi lahore dhaka sydney melbourne brisbane perth auckland toronto montreal vancouver ottawa "
+    "calgary chicago houston dallas austin boston seattle denver phoenix philadelphia detroit atlanta miami orlando tampa cleveland "
+    "columbus cincinnati pittsburgh portland sacramento oakland angeles francisco diego antonio vegas york jersey orleans "
+    "washington baltimore charlotte nashville memphis milwaukee minneapolis omaha tulsa albuquerque manchester birmingham liverpool "
+    "glasgow edinburgh bristol leeds sheffield oxford cambridge munich hamburg cologne frankfurt stuttgart zurich geneva basel "
+    "milan naples turin venice florence barcelona seville valencia lyon marseille nice bordeaux africa europe asia america "
+    "antarctica australia england scotland wales britain bavaria tuscany sicily siberia caribbean pacific atlantic mediterranean "
+    "brooklyn manhattan queens bronx harlem hollywood madison lincoln jackson richmond raleigh savannah santiago lima bogota havana "
+    "kingston jordan israel chad georgia virginia carolina dakota montana chelsea lourdes sofia salem troy trenton augusta helena "
+    "pierre juneau carson laramie "
+)
+# words of English that are in the lists of names too, and seldom are names
+_COMMON = (
+    "ab ace add ade agate al ala alas alpha amber amo among an ane anes ange angel anon ants april are arent ares arly armstrong "
+    "art arts asks ata atlanta au auch august aus austin author autumn ava babe baby back bail baker bal ball ban banks bar barber "
+    "bare baron bass bath bean beard beat bee beer bell bent berlin berry bert best beta bigot bill bills binder bins bird bishop "
+    "bite bitten black blank blaze blessing block blot blue bo bogey bona bond bones bonnet boon booth bor bore boss boston bow "
+    "brain branch brand brands brandy brazil brick bridge bridges bright brink brook brooks brown buck buddy bull bunk bury bush "
+    "butcher cabo cal cam camp camps can canal canals candy cannon cant cap captain car cares carolina carpenter carrier carry "
+    "carton case cases cash chad chamberlain chambers champagne chance chancy char charity charm chase chastity cherish cherry chi "
+    "chin china chip church clear cliff close cock college colon columbus comfort comment company con constant contractor convey "
+    "cook cools cop coral cord cornell corona council court courtier cousin cross cruise crystal da daisy dakota dale dallas dam "
+    "dans dare darling das dash dawn day de dea dean december deep dela delta den der destin destiny dev diamond die ding dino "
+    "divine doc dock doctor doll dom domino don dot dove dower downs drew drop drum du dulce dusty dutch each earl early earnest "
+    "east easter ebb echo eck eco ed edit edu elder els else emit en engl english era eral erm es essence eta ether ever fa fac "
+    "fair fairy faith fall fan fancy far fares farmer fate favor favour fawn february fed fee fema fen ferry field fields finan "
+    "fisher fit fleet flint flood floor flora florida flowers fo font foot ford forest forget forma forum fox france frank freely "
+    "french fresh friday friend front frost fry fu funk gal gall gamble gang gates gauge gay gem general genesis geneva georgia "
+    "georgian german ginger glass glasses glen godspeed gold golden good goto governor grab grace grand grant gravel graves gray "
+    "green greet grey grill gro gross guard guinness gun gust gut guy hacker hall ham hammer hand handler handy happy harden hardi "
+    "hare harm harmony harsh hasty hay he heaven heck held hell hence herba herd het hill hills hind ho holder holland holly hood "
+    "hook hope horn hou house houston hug hung hunt hunter hurt icy ide ii imam immaculate indi india ine ines infant ing innocent "
+    "ion ireland irish ise israel ivy ja jacks jail january jet jewel job joke jordan journey joy judge july june junior junk "
+    "justice key kick kidney killer kind kinder kindle king kink kiss knight kool lad lady lament lane lange large lark law lawyer "
+    "le lea lean leaner lemon len les less li liberty lie lien lies limo lin line ling link linka linus lips list little lo loan "
+    "london long lope lord lot love low loyal lucky lung ma mac macho mad made major male mall man mans march marina marine mark "
+    "marks marry marshal marshall martial mason mast master mat mate mater math may media melody mentor merchant mercy merry meta "
+    "metro mil mile mill miller mills min minor miracle mist monday money month moon moons more morrow mountain mule muni must my "
+    "na nail nevada night nil ninja noble north november oak october odd odds old om op oral orange orchard org ou ove owe pace "
+    "page pages paige pan para parent paris park parks parts pastor pat patience payer peace pearl peer penny pent pepper per petit "
+    "pierce pike pin ping pink plank pleas pleasant po pole poor pop pope porter post power powers precious press price priest "
+    "prince princess prosper pu purity put queen rai raid rails rain ransom rea read reader real reason red reed renders repo rice "
+    "rich richer riddle ridge ring river rivers roar rock rocky rod rode roe roll roman room root roots rose rosy roth royal ruby "
+    "rush rust rusty sa sad saga sage sai said sales salmon sand sands sandy sane sang sans sas saturday savage scarlet sellers "
+    "senator september server seven sha shade sharp she shepherd shine sho short sigs silk silver sim sincere sing singer sip sire "
+    "sister skip sky small smart snow solar sole som soon south spain sparks spies spring st stack star stark sterling stern stock "
+    "stone storm storms story stout street strong su success such sue suits summer summers sun sunday sunder sung sunshine supple "
+    "sur swords sys ta tab tailor tank taylor te tea ter the theres thursday ti ties till ting tiny tone toner too toole tore tours "
+    "toy tran tre treasure tree tri trinity true tu tuesday und uni unique unknown unnamed urban us ute vain valid valves van "
+    "velvet venice ver vers victors victory vid viking virginia wage walls ward warmer warrior wash water waters way wednesday week "
+    "weeks were west whit white wild will wills wing winter winters wisdom wise wit wolf wood woods worth ya ye year young "
+)
+_FAMILY = (
+    "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv shi zhang kong cao yan hua jin "
+    "tao qi xie zou yu bai shui dou yun su pan ge fan peng lang lu chang ma miao fang ren yuan liu bao tang fei lian cen xue lei ni "
+    "teng yin luo bi hao an le fu pi bian kang gu meng ping huang he mu xiao yao shao zhan mao di mi bei ming zang ji cheng dai tan "
+    "song pang xiong shu qu xiang dong liang du ruan lan min xi jia mei lin diao zhong gao xia cai tian hu ling huo wan ke guan mo "
+    "jing qiu gan ying ding deng shan hang bao zuo cui niu weng xing pei rong lou chai hou mi ning yi duan wen gong che dan "
+)
+_SYLLABLE = (
+    "(?:zh|ch|sh|[bpmfdtnlgkhjqxrzcsyw])?(?:iang|iong|uang|ang|eng|ing|ong|ian|iao|uai|uan|ai|an|ao|ei|en|er|ia|ie|in|iu|ou|ua|ue|ui|un|uo|ve|"
+    "[aeiouv])"
+)
+ROMANIZED = rf"\A(?:{_SYLLABLE}){{1,3}}\z"
+
+
+@dataclass(frozen=True, repr=False)
+class Lexicon:
+    """The flags of words by their hashes: three tables, each for what the one before had no place for."""
+
+    hashes: U64
+    flags: I32
+    slots: tuple[I32, ...]
+
+    def flags_of(self, hashes: U64) -> I32:
+        """The flags of every word of a column; 0 for an unknown one."""
+        found = np.zeros(len(hashes), np.int32)
+        rows = np.arange(len(hashes))
+        for turn, slots in enumerate(self.slots):
+            mine = hashes if turn == 0 else hashes[rows]
+            place = slots[_slot(mine, turn)]
+            hit = (self.hashes[place] == mine) & (place > 0)
+            found[rows[hit]] = self.flags[place[hit]]
+            rows = rows[~hit & (place > 0)]
+            if not len(rows):
+                break
+        return found
+
+
+_BITS = 18
+
+
+def _slot(hashes: U64, turn: int) -> npt.NDArray[np.int64]:
+    return ((hashes >> np.uint64(turn * _BITS)) & np.uint64((1 << _BITS) - 1)).astype(np.int64)
+
+
+@functools.cache
+def lexicon() -> Lexicon:
+    """The lexicon of this house."""
+    firsts, lasts = listed()
+    flagged: dict[str, int] = {}
+
+    def add(words: Iterable[str], flag: int) -> None:
+        for word in words:
+            flagged[word] = flagged.get(word, 0) | flag
+
+    add(firsts, FIRST)
+    add(lasts, LAST)
+    add(_plain(WORDS), COMMON)
+    for words, flag in (
+        (_COMMON, COMMON),
+        (_PLACES, PLACE),
+        (_BODY, BODY),
+        (_STOP, STOP),
+        (_TITLE, TITLE),
+        (_GREET, GREET),
+        (_CLOSE, CLOSE),
+        (_PARTICLE, PARTICLE),
+        (_FAMILY, FAMILY),
+        (_LEADS, LEADS),
+        (_SAYS, SAYS),
+        (_WHERE, WHERE),
+    ):
+        add(words.split(), flag)
+    add(_places(), PLACE)
+    every = sorted(flagged)
+    seen = spoken(Buffers.of(pa.array(every, pa.large_string())))
+    whole = np.flatnonzero(np.bincount(seen.text_no, minlength=len(every)) == 1)
+    hashes = np.append(np.uint64(0), seen.hashes[np.isin(seen.text_no, whole)])
+    flags = np.append(np.int32(0), np.array([flagged[every[row]] for row in whole], np.int32))
+    slots: list[I32] = []
+    rows = np.arange(1, len(hashes))
+    while len(rows):
+        table = np.zeros(1 << _BITS, np.int32)
+        place = _slot(hashes[rows], len(slots))
+        table[place] = rows
+        slots.append(table)
+        rows = rows[table[place] != rows]
+        assert len(slots) * _BITS < 64 or not len(rows)
+    return Lexicon(hashes, flags, tuple(slots))
+
+
+def _places() -> set[str]:
+    """Countries, and the states of the United States, of one word."""
+    from faker.providers.address.en import Provider as Countries
+    from faker.providers.address.en_US import Provider as States
+
+    return {name.lower() for name in (*Countries.countries, *States.states) if name.isalpha()}
+
+
+def _plain(texts: Iterable[str]) -> set[str]:
+    """The words of some texts, of two letters or more, in lower case."""
+    words = pl.Series(list(texts), dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
+    return set(words.explode().drop_nulls())
