@@ -160,7 +160,8 @@ def test_a_wrong_plan_says_what_is_wrong(tmp_path: Path, _case: str, old: str, n
 def test_an_unknown_plan_names_those_there_are(name: str) -> None:
     with pytest.raises(
         PlanError,
-        match="neither a shipped plan nor a file; known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, pseudonymize, redact, rmft",
+        match="neither a shipped plan nor a file; "
+        "known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, pseudonymize, redact, rmft",
     ):
         load_plan(name)
 
