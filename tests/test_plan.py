@@ -20,6 +20,7 @@ SHIPPED = {
     "rmft": {**dict.fromkeys(FIRSTS, ("rmft", 1)), **dict.fromkeys(SECRETS | NAMES, ("redact", 0)), **dict.fromkeys(LEFT, None)},
     "erase": dict.fromkeys(KINDS, ("rmft", 0)),
     "redact": dict.fromkeys(KINDS, ("redact", 0)),
+    "pseudonymize": dict.fromkeys(KINDS, ("pseudonymize", 0)),
     "baseline": dict.fromkeys(KINDS, None),
     "dp_mlm": dict.fromkeys(KINDS, ("dp_mlm", 0)),
     "blacklist": dict.fromkeys(KINDS, None),
@@ -101,7 +102,7 @@ WRONG = [
         "",
         'use = "rmft"',
         'use = "rmtf"',
-        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
     ),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
@@ -159,7 +160,8 @@ def test_a_wrong_plan_says_what_is_wrong(tmp_path: Path, _case: str, old: str, n
 def test_an_unknown_plan_names_those_there_are(name: str) -> None:
     with pytest.raises(
         PlanError,
-        match="neither a shipped plan nor a file; known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, redact, rmft",
+        match="neither a shipped plan nor a file; "
+        "known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, pseudonymize, redact, rmft",
     ):
         load_plan(name)
 

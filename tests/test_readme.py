@@ -59,7 +59,12 @@ def does(plan: str, kind: str) -> str:
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
         return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
-    named = {"header_dedup": "repeats leave the headers", "mask_words": "each word a mask", "dp_mlm": "words drawn for"}
+    named = {
+        "header_dedup": "repeats leave the headers",
+        "mask_words": "each word a mask",
+        "pseudonymize": "one fake a value",
+        "dp_mlm": "words drawn for",
+    }
     return named.get(settings["use"], str(settings["use"]))
 
 
