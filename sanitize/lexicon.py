@@ -60,7 +60,7 @@ _STOP = (
     "at by for from in into of off on onto out over to up with without about after again against before between during since than "
     "then through under until while is are was were be been being do does did have has had can could shall should must might am "
     "also just only now today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday january february march "
-    "july september october november december jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
+    "july september october november december feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
     "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
     "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet "
 )
@@ -138,6 +138,7 @@ _COMMON = (
     "urban us ute vaca vain valid vals valves van velvet venice ver vers versa vial victors victory vid viking virginia von wage "
     "walls ward warmer warrior wash water waters way weblog wednesday week weeks wen were west whit white wife wild will wills "
     "windy wing winter winters wisdom wise wit wolf wood woods worth ya ye year yoga young zeta "
+    "jan"
 )
 _FAMILY = (
     "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv shi zhang kong cao yan hua jin "

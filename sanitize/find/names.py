@@ -82,7 +82,7 @@ class Names(Finder):
         if self.prose:
             words = _Words(buffers)
             more = _Prose(words).names()
-            more = _apart(*more, *_covered(buffers, found))
+            more = _apart(*_apart(*more, *_covered(buffers, found)), start, stop)
             start, stop, score = (np.concatenate([one, other]) for one, other in zip((start, stop, score), more, strict=True))
         text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
         base = buffers.offsets[text_no]
@@ -355,7 +355,8 @@ class _Prose:
         _, words = ranges(start[long], end[long] + 1)
         words = words[w.cap[words] & ~w.initial[words] & ~self.common[words]]
         mixed = w.hashes ^ (w.text_no.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-        lone = self.namey & ~_before(w.joined & self.namey) & ~(w.joined & _next(self.namey)) & ~w.has(PLACE)
+        other = self.namey & ~self.common
+        lone = self.namey & ~_before(w.joined & other) & ~(w.joined & _next(other)) & ~w.has(PLACE)
         rows = np.flatnonzero(lone)
         rows = rows[np.isin(mixed[rows], mixed[words])] if len(words) else rows[:0]
         return rows, rows, np.full(len(rows), PART)
