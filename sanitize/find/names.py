@@ -312,8 +312,10 @@ class _Prose:
         titled = opens & _before(self.title & near)
         greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
         # `Regards,` or `Thanks,` and a line of a name alone
-        feed = np.append(0, np.cumsum(w.buffers.data == 10))
-        fresh = np.append(True, feed[w.start[1:]] > feed[w.stop[:-1]]) if count else np.empty(0, np.bool_)  # begins a line
+        fresh = np.zeros(count + 1, np.bool_)  # begins a line
+        fresh[np.searchsorted(w.start, np.flatnonzero(w.buffers.data == 10))] = True
+        fresh = fresh[:-1]
+        fresh[0] = True
         closing = (
             opens & fresh & _before(w.has(CLOSE) & w.same & (w.gap <= 6)) & (~w.same | _next(fresh))[end] & ~(w.has(COMMON) & ~self.first)
         )
