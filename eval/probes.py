@@ -83,18 +83,29 @@ def _frame(path: Path, column: str) -> pl.DataFrame:
 # ---- addresses ----
 
 
-def addresses(texts: Sequence[str]) -> pl.DataFrame:
-    """The mail addresses in texts: `text_no`, `start` and `stop` in code points, `address` in its identity form, in order."""
+def values_in(texts: Sequence[str]) -> pl.DataFrame:
+    """The values in texts: `text_no`, `start` and `stop` in code points, `kind`, `value`, `normalised` (its identity form), in order."""
     from sanitize.find.patterns import Patterns
     from sanitize.keyed import Key
 
     finder = Patterns(Key.from_seed(0))  # for value ids, which are not used here
     found = finder.run(pa.array(texts, pa.large_string()))
-    distinct = pl.DataFrame({"address": pl.Series(found.distinct.normalised), "kind": found.distinct.kind})
-    kind = [one.name for one in finder.kinds].index(ADDRESS)
+    names = np.array([one.name for one in finder.kinds], dtype=object)
+    distinct = pl.DataFrame(
+        {
+            "kind": pl.Series(names[found.distinct.kind], dtype=pl.String),
+            "value": pl.Series(found.distinct.value),
+            "normalised": pl.Series(found.distinct.normalised),
+        }
+    )
     frame = pl.DataFrame({"text_no": found.text_no, "start": found.start, "stop": found.stop, "which": found.which})
     frame = frame.join(distinct.with_row_index("which").with_columns(pl.col("which").cast(pl.Int64)), on="which", maintain_order="left")
-    return frame.filter(pl.col("kind") == kind).select("text_no", "start", "stop", "address")
+    return frame.drop("which")
+
+
+def addresses(texts: Sequence[str]) -> pl.DataFrame:
+    """The mail addresses in texts: `text_no`, `start` and `stop` in code points, `address` in its identity form, in order."""
+    return values_in(texts).filter(pl.col("kind") == ADDRESS).select("text_no", "start", "stop", address="normalised")
 
 
 def vault_addresses(work: str | Path) -> dict[str, int]:
