@@ -43,12 +43,12 @@ class Texts:
         return Texts(tuple(self.doc_ids[row] for row in rows), tuple(self.texts[row] for row in rows))
 
 
-def read_texts(path: str | Path, *, column: str = "text", part: Part = "whole", most: int | None = None) -> Texts:
+def read_texts(path: str | Path, *, column: str = "text", ids: str = "doc_id", part: Part = "whole", most: int | None = None) -> Texts:
     """The texts of a published folder, or of a file or folder of Parquet or JSON lines; empty ones are left out.
 
-    `body` is what follows a mail's header block. A missing `doc_id` is the row's number as text. UsageError where there is nothing to read.
+    `body` is what follows a mail's header block. A missing id is the row's number as text. UsageError where there is nothing to read.
     """
-    frame = _frame(Path(path), column)
+    frame = _frame(Path(path), column, ids)
     if part == "body":
         frame = frame.with_columns(pl.col("text").str.replace(_HEADER, ""))
     frame = frame.filter(pl.col("text").str.len_bytes() > 0)
@@ -57,7 +57,7 @@ def read_texts(path: str | Path, *, column: str = "text", part: Part = "whole", 
     return Texts(tuple(frame["doc_id"].to_list()), tuple(frame["text"].to_list())).first(most)
 
 
-def _frame(path: Path, column: str) -> pl.DataFrame:
+def _frame(path: Path, column: str, ids: str) -> pl.DataFrame:
     """`doc_id` and `text` of all documents, in order."""
     if (path / "manifest.json").is_file():
         files = [shard.path for shard in Corpus.open(path).shards]
@@ -75,8 +75,8 @@ def _frame(path: Path, column: str) -> pl.DataFrame:
             raise OutputBroken(f"{file}: cannot be read as {file.suffix[1:] or 'a table'} ({type(error).__name__})") from None
         if column not in frame.columns:
             raise UsageError(f"{file}: no column {column}; it has {', '.join(sorted(frame.columns))}")
-        ids = [pl.col("doc_id").cast(pl.String)] if "doc_id" in frame.columns else [pl.lit(None, pl.String).alias("doc_id")]
-        frames.append(frame.select(*ids, pl.col(column).cast(pl.String).fill_null("").alias("text")))
+        name = pl.col(ids) if ids in frame.columns else pl.lit(None)
+        frames.append(frame.select(name.cast(pl.String).alias("doc_id"), pl.col(column).cast(pl.String).fill_null("").alias("text")))
     return pl.concat(frames).with_columns(pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)))
 
 
