@@ -1,6 +1,6 @@
 """Where the records of a stream come from, and where they go: lines, files, folders and iterables in; lines and Parquet out.
 
-A feed gives lots (`lots.py`) of at most 5,000 records and about 16 MB, smaller ones where its source pauses, so that a record does not
+A feed gives lots (`lots.py`) of at most 10,000 records and about 16 MB, smaller ones where its source pauses, so that a record does not
 wait for the next. A sink says when the state may be written down, and what of itself has to stand there so that it can go on.
 """
 
@@ -26,7 +26,7 @@ from sanitize.read.mail import mails
 from sanitize.read.opened import Break, guarded, opened
 from sanitize.shards import fsync, reopened, writer
 
-ROWS, BYTES = 5_000, 16 << 20
+ROWS, BYTES = 10_000, 16 << 20
 PAUSE = 0.2  # seconds without a new line after which the records that are there go on their way
 PART_ROWS, PART_BYTES = 50_000, 256 << 20  # of one Parquet file
 _READ = 1 << 20

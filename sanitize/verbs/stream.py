@@ -58,7 +58,7 @@ def command(
     seed: Seed = None,
     key: KeyFile = None,
     workers: Annotated[int, typer.Option(min=1, help="processes that look for values ahead; the order stays")] = 1,
-    batch: Annotated[int, typer.Option(min=1, help="records that are acknowledged together, at most")] = 5_000,
+    batch: Annotated[int, typer.Option(min=1, help="records that are acknowledged together, at most")] = 10_000,
     rows_per_shard: RowsPerShard = 50_000,
     max_quarantine: MaxQuarantine = "10%",
     max_doc_bytes: MaxDocBytes = 32 << 20,
