@@ -20,10 +20,12 @@ SHIPPED = {
     "rmft": {**dict.fromkeys(FIRSTS, ("rmft", 1)), **dict.fromkeys(SECRETS | NAMES, ("redact", 0)), **dict.fromkeys(LEFT, None)},
     "erase": dict.fromkeys(KINDS, ("rmft", 0)),
     "redact": dict.fromkeys(KINDS, ("redact", 0)),
+    "pseudonymize": dict.fromkeys(KINDS, ("pseudonymize", 0)),
     "baseline": dict.fromkeys(KINDS, None),
     "dp_mlm": dict.fromkeys(KINDS, ("dp_mlm", 0)),
     "blacklist": dict.fromkeys(KINDS, None),
     "mask_words": dict.fromkeys(KINDS, ("mask_words", 0)),
+    "names": {**dict.fromkeys(FIRSTS | {"PERSON"}, ("rmft", 1)), **dict.fromkeys(SECRETS | NAMES, ("redact", 0)), **dict.fromkeys(LEFT, None)},
     "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRETS, ("redact", 0))},
 }
 
@@ -40,8 +42,9 @@ def test_there_are_the_kinds_that_are_decided() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_plan_decides_about_every_kind(name: str) -> None:
     plan = load_plan(name)
-    assert set(plan.find.kinds) == KINDS
-    assert set(plan.edited) | set(plan.leave) == KINDS and not set(plan.edited) & set(plan.leave)
+    every = KINDS | ({"PERSON"} if name == "names" else set())
+    assert set(plan.find.kinds) == every
+    assert set(plan.edited) | set(plan.leave) == every and not set(plan.edited) & set(plan.leave)
     decided = {kind: (plan.editors[number].use, plan.editors[number].keep) for kind, number in plan.edited.items()}
     assert {**decided, **dict.fromkeys(plan.leave)} == SHIPPED[name]
 
@@ -101,7 +104,7 @@ WRONG = [
         "",
         'use = "rmft"',
         'use = "rmtf"',
-        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
     ),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
@@ -159,7 +162,8 @@ def test_a_wrong_plan_says_what_is_wrong(tmp_path: Path, _case: str, old: str, n
 def test_an_unknown_plan_names_those_there_are(name: str) -> None:
     with pytest.raises(
         PlanError,
-        match="neither a shipped plan nor a file; known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, redact, rmft",
+        match="neither a shipped plan nor a file; "
+        "known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft",
     ):
         load_plan(name)
 

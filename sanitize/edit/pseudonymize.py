@@ -174,8 +174,11 @@ def _loaded(
 
 
 def _valid(one: Kind, values: pl.Series) -> pl.Series:
-    """True where a text is a value of the kind from end to end, wherever it may stand."""
-    good = values.str.contains(rf"\A(?:{one.pattern})\z")
+    """True where a text is a value of the kind from end to end, wherever it may stand; kinds without a pattern take any text."""
+    if one.pattern:
+        good = values.str.contains(rf"\A(?:{one.pattern})\z") | ("<" + values + ">").str.contains(rf"\A(?:{one.pattern})\z")
+    else:
+        good = values.str.contains(r"[\p{L}\p{N}]")
     if one.check is None or not good.any():
         return good
     some = good.arg_true()

@@ -22,16 +22,23 @@ def elements(stream: BufferedReader, *, limit: int, chunk: int = 1 << 18) -> Ite
     """
     held = bytearray()
     at = place = begin = depth = number = 0  # `at`: the byte of the file where what is held begins
+    since = 0  # ... and where an element does that is too large to be held
     quoted = cut = False
+
+    def first_of() -> int:
+        """Where the element begins, blanks left out."""
+        blank = _BLANK.match(held, begin)
+        return blank.end() if blank else begin
 
     def more() -> bool:
         """One chunk more, and what has been given is forgotten."""
-        nonlocal at, place, begin, cut
-        cut = cut or place - begin > limit
+        nonlocal at, place, begin, cut, since
+        if not cut and place - begin > limit:
+            cut, since = True, at + first_of()
         gone = place if cut else begin
         del held[:gone]
         at, place, begin = at + gone, place - gone, 0
-        part = stream.read(chunk)
+        part = stream.read1(chunk)
         held.extend(part)
         return bool(part)
 
@@ -64,13 +71,12 @@ def elements(stream: BufferedReader, *, limit: int, chunk: int = 1 << 18) -> Ite
         elif mark in b"}]" and depth:
             depth -= 1
         elif not depth and mark != b"}":
-            blank = _BLANK.match(held, begin)
-            first = blank.end() if blank else begin
+            first = first_of()
             empty = first >= found.start() and not cut
             if not (empty and mark == b"]"):
                 number += 1
                 over = cut or found.start() - first > limit
-                yield number, at + first, None if over else bytes(held[first : found.start()]).rstrip()
+                yield number, since if cut else at + first, None if over else bytes(held[first : found.start()]).rstrip()
             cut, begin = False, place
             if mark == b"]":
                 break

@@ -175,7 +175,7 @@ class _Source:
         if self._end:
             return False
         try:
-            part = self._stream.read(self._chunk)
+            part = self._stream.read1(self._chunk)  # what `read` has when it meets a break is lost
         except Break:
             part, self.broken = b"", True
         if self._from > self._chunk:
@@ -225,14 +225,14 @@ class _Source:
             left = self._at + self._from
             if stream.seekable():
                 left -= stream.seek(left)
-            while left and (part := stream.read(min(left, self._chunk))):
+            while left and (part := stream.read1(min(left, self._chunk))):
                 left -= len(part)
             at, quoted, begins = self._at + self._from, False, True  # `begins`: a cell begins here
             part = b""
             while True:
                 # the last byte of a part waits for the next one: a quote may be half of two
                 try:
-                    more = stream.read(self._chunk)
+                    more = stream.read1(self._chunk)
                 except Break:
                     return -1
                 part, place = part + more, 0
@@ -265,7 +265,7 @@ class _Source:
             at = left = self._at + self._from
             if stream.seekable():
                 left -= stream.seek(left)
-            while left and (part := stream.read(min(left, self._chunk))):
+            while left and (part := stream.read1(min(left, self._chunk))):
                 left -= len(part)
             try:
                 while part := stream.readline(self._chunk):

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import sanitize.read.csv
 import sanitize.read.text
 from sanitize.errors import InputRefused, UsageError
 from sanitize.read import REASONS, Roles, Survey, mail_text, stage, survey
+from sanitize.read.array import elements
 from sanitize.read.csv import records
 from sanitize.read.opened import opened
 
@@ -265,6 +267,47 @@ def test_no_element_of_an_array_is_lost(tmp_path: Path, name: str) -> None:
     assert [(place, reason) for *_, place, reason in aside] == bad
 
 
+def test_an_array_is_cut_anywhere_and_a_large_element_is_not_held() -> None:
+    raw = json.dumps([{"a": '"]}\\'}, {"b": "x" * 500}, [["]"]], {"c": {"d": [1, "\\"]}}]).encode()
+    for chunk in (1, 2, 5, 1 << 18):
+        found = list(elements(io.BufferedReader(io.BytesIO(raw)), limit=60, chunk=chunk))
+        assert [one and json.loads(one) for *_, one in found] == [{"a": '"]}\\'}, None, [["]"]], {"c": {"d": [1, "\\"]}}], chunk
+        assert [raw[at : at + 1] for _, at, _ in found] == [b"{", b"{", b"[", b"{"]
+
+    class Endless(io.RawIOBase):
+        """An element that never ends."""
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            buffer[:] = b"[" * len(buffer) if not self.asked else b"x" * len(buffer)
+            self.asked += 1
+            if self.asked > 200:
+                raise MemoryError  # nothing was given up before
+            return len(buffer)
+
+        asked = 0
+
+    tracemalloc.start()
+    with pytest.raises(MemoryError):
+        list(elements(io.BufferedReader(Endless(), 1 << 16), limit=1_000, chunk=1 << 16))
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+
+
+def test_a_csv_and_an_array_that_break_off(tmp_path: Path) -> None:
+    """In the middle of a text over many lines: they are no records."""
+    whole = gzip.compress(b'text,n\na,1\nb,2\n"' + b"one,line\n" * 20_000 + b'",3\n', 0)
+    rows, aside = read(write(tmp_path / "a.csv.gz", whole[: len(whole) // 2]))
+    assert [row["text"] for row in rows] == ["a", "b", None]
+    assert [(place, reason) for *_, place, reason in aside] == [("after line 3", "truncated")]
+    whole = gzip.compress(json.dumps([{"text": "a"}, {"text": "b"}, {"text": "x, " * 50_000}]).encode(), 0)
+    rows, aside = read(write(tmp_path / "a.json.gz", whole[: len(whole) // 2]))
+    assert [row["text"] for row in rows] == ["a", "b", None]
+    assert [(place, reason) for *_, place, reason in aside] == [("after element 2", "truncated")]
+
+
 # --- plain text -------------------------------------------------------------------------------------------------------------------
 
 TEXT = "Dear Ann,\r\n \ncall 212-555-0100\nor write.\n\n\n  indented\n\t\nlast"
@@ -327,6 +370,8 @@ def test_large_paragraphs_and_lines(tmp_path: Path) -> None:
     assert [(place, reason) for *_, place, reason in aside] == [("line 1", "too_large"), ("line 5", "too_large")]
     rows, aside = read(path, Roles(split="lines"), 2_000)
     assert [row["text"] for row in rows] == ["a", None, "b", None, "c"]
+    rows, _ = read(write(tmp_path / "b.txt", b"From now on,\nall is well.\n"), Roles(split="lines"))
+    assert [row["text"] for row in rows] == ["From now on,", "all is well."]
     with pytest.raises(UsageError, match="--split words: known: file, lines, paragraphs"):
         Roles(split="words")
 
@@ -350,6 +395,8 @@ def test_bad_arrow(tmp_path: Path) -> None:
     rows, aside = read(write(tmp_path / "c.arrow", one[:at] + b"\x04\0\0\0\xff\xff\xff\x7f\x0c\0\0\0" + one[at + 12 :]))
     assert [row["text"] for row in rows] == ["aaaa", None, None]
     assert {reason for *_, reason in aside} == {"unreadable"}
+    two = arrow(pa.table({"text": ["a", "x" * 2_000, "b", "y" * 2_000]}), size=1)
+    assert [place for *_, place, _ in read(write(tmp_path / "d.arrow", two), limit=1_000)[1]] == ["row 1", "row 3"]
 
 
 def test_binary_columns_of_arrow_are_mails(tmp_path: Path) -> None:
