@@ -38,7 +38,7 @@ from sanitize.manifest import versions
 from sanitize.part import Finder
 from sanitize.progress import Step
 from sanitize.publish import Job, hashed, mend, perform
-from sanitize.read import Survey
+from sanitize.read import Sample, Survey, sampled
 from sanitize.reading import Reading, size_of, surveyed
 from sanitize.settings import Settings as Settings
 from sanitize.settings import Stages as Stages
@@ -127,6 +127,9 @@ class Indexing:
         crash.at("work:made")
         vault.tidy(self.work)
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
+        if self.settings.sample < 1:
+            self.survey = sampled(self.survey, Sample(self.settings.sample, self.key.subkey("sample")))
+            self.notes.append(f"this is a sample of {self.settings.sample:.3g} of the documents (--sample)")
 
     def hold(self, out: Path) -> None:
         """Hold OUT's name too, to the end: of two runs towards one OUT the second stops here, whatever its WORK."""
@@ -215,7 +218,13 @@ class Indexing:
             (settings.rows_per_shard, settings.max_doc_bytes),
             [str(leaf) for leaf in self.leaves],
             self.looked_for,
+            *self._sample,
         )
+
+    @property
+    def _sample(self) -> list[object]:
+        """What a sample hangs on, where this is one."""
+        return [self.settings.sample, self.key.id] if self.settings.sample < 1 else []
 
     def record_of(self, room: str, *more: object) -> str:
         """The fingerprint of a room's records: what the room depends on, and the libraries at work in it."""
@@ -235,6 +244,7 @@ class Indexing:
         if not before or before.get("fingerprint") == self.fingerprint:
             return before
         same_input = before.get("inputs") == self.inputs_hash()
+        same_documents = same_input and before.get("sample", 1.0) == self.settings.sample
         if not same_input and not self.settings.replace:
             raise UsageError(
                 f"{self.work}: holds the index of another input ({self.difference(before.get('files') or [])}); nothing was touched. "
@@ -261,7 +271,7 @@ class Indexing:
             "vault/values",
             "vault/rounds",
             "quarantine",
-            *(() if same_input else ("documents", "tasks")),
+            *(() if same_documents else ("documents", "tasks")),
         ):
             shutil.rmtree(self.work / name, ignore_errors=True)
         return {}
@@ -299,6 +309,7 @@ class Indexing:
                 "key_id": self.key.id,
                 "looked_for": self.looked_for,
                 "inputs": self.inputs_hash(),
+                "sample": self.settings.sample,
                 "files": self.input_files,
                 "documents": self.documents.to_json(),
                 "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
@@ -343,7 +354,7 @@ class Indexing:
             survey=self.survey,
             named=tuple(map(str, self.inputs)),
             work=self.work,
-            fingerprint=self.record_of("read", str(self.survey.schema)),
+            fingerprint=self.record_of("read", str(self.survey.schema), *self._sample),
             max_doc_bytes=self.settings.max_doc_bytes,
             run=self._untrusted,
         )

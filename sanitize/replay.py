@@ -73,6 +73,7 @@ class _Settings(BaseModel):
     rows_per_shard: int = Field(ge=1, le=1 << 19)
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
+    sample: float = Field(default=1.0, gt=0, le=1)
     roles: _Roles
     erased: dict[str, int] = Field(default_factory=dict)
 
@@ -134,6 +135,7 @@ def replay(
         max_doc_bytes=said.settings.max_doc_bytes,
         max_quarantine=1.0,  # how many may be set aside was decided when the manifest was written
         verify=said.settings.verify,
+        sample=said.settings.sample,
         progress=progress,
     )
     made: dict[str, Any] = {}

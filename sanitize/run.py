@@ -506,6 +506,7 @@ class Run:
             "rows_per_shard": settings.rows_per_shard,
             "max_doc_bytes": settings.max_doc_bytes,
             "verify": settings.verify,
+            "sample": settings.sample,
             "roles": asdict(settings.columns.roles),
             "erased": self.erased.told,
         }
