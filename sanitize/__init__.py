@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sanitize.explain import explain
     from sanitize.indexing import Settings
     from sanitize.kinds.kind import Kind, kinds
+    from sanitize.label import label
     from sanitize.plan import Plan, load_plan
     from sanitize.read import Roles
     from sanitize.replay import replay
@@ -43,6 +44,7 @@ _HOMES = {
     "explain": "explain",
     "find": "run",
     "kinds": "kinds.kind",
+    "label": "label",
     "load_plan": "plan",
     "replay": "replay",
     "report": "reporting",
@@ -69,6 +71,7 @@ __all__ = [
     "explain",
     "find",
     "kinds",
+    "label",
     "load_plan",
     "replay",
     "report",

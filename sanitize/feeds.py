@@ -1,6 +1,6 @@
 """Where the records of a stream come from, and where they go: lines, files, folders and iterables in; lines and Parquet out.
 
-A feed gives lots (`lots.py`) of at most 5,000 records and about 16 MB, smaller ones where its source pauses, so that a record does not
+A feed gives lots (`lots.py`) of at most 10,000 records and about 16 MB, smaller ones where its source pauses, so that a record does not
 wait for the next. A sink says when the state may be written down, and what of itself has to stand there so that it can go on.
 """
 
@@ -26,7 +26,7 @@ from sanitize.read.mail import mails
 from sanitize.read.opened import Break, guarded, opened
 from sanitize.shards import fsync, reopened, writer
 
-ROWS, BYTES = 5_000, 16 << 20
+ROWS, BYTES = 10_000, 16 << 20
 PAUSE = 0.2  # seconds without a new line after which the records that are there go on their way
 PART_ROWS, PART_BYTES = 50_000, 256 << 20  # of one Parquet file
 _READ = 1 << 20
@@ -187,15 +187,24 @@ def _mail(raw: bytes | None, reason: str, place: str) -> _One:
 def _parquet(unit: Unit, rows: int) -> Iterator[Lot]:
     """The rows of a unit; those that cannot be decoded are set aside, as many as its footer counts."""
     left, reason = int(unit.rows or 0), unit.lost
+    held: list[pa.Table] = []
     if not reason:
         try:
             metadata = pq.read_metadata(unit.path)
-            for batch, _ in rowgroups.batches(unit.path, metadata, unit.groups, rows=rows, bytes=BYTES):
+            count = size = 0
+            for batch, sizes in rowgroups.batches(unit.path, metadata, unit.groups, rows=rows, bytes=BYTES):
+                if held and (count + batch.num_rows > rows or size + int(sizes.sum()) > BYTES):
+                    left -= count
+                    yield Columns(pa.concat_tables(held).combine_chunks())
+                    held, count, size = [], 0, 0
                 columns = [plain(column.storage if isinstance(column, pa.ExtensionArray) else column) for column in batch.columns]
-                left -= batch.num_rows
-                yield Columns(pa.table(columns, names=batch.schema.names))
+                held.append(pa.table(columns, names=batch.schema.names))
+                count, size = count + batch.num_rows, size + int(sizes.sum())
         except (pa.ArrowException, OSError):
             reason = "unreadable"
+        if held:
+            left -= count
+            yield Columns(pa.concat_tables(held).combine_chunks())
     for low in range(0, left, ROWS):
         count = min(ROWS, left - low)
         place = [f"row {(unit.rows or 0) - left + low + row}" for row in range(count)]

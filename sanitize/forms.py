@@ -130,6 +130,7 @@ class Needles:
     digits: Flagged
     identity: npt.NDArray[np.bool_]  # of the plain forms: the kind's identity form, spelled otherwise in the corpus
     short: npt.NDArray[np.bool_]
+    common: npt.NDArray[np.bool_]  # of the plain forms: words first, by their kind's rule; wherever they stand they say little
     short_digits: npt.NDArray[np.bool_]
     path: Path
 
@@ -188,7 +189,13 @@ def _needles(path: Path, _time: int) -> Needles:
     plain, digits = some(what <= _IDENTITY), some(what == _DIGITS)
     words = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).str.contains(r"\A\p{L}+\z")
     short = (plain.lengths < _SHORT) | words.to_numpy()
-    return Needles(plain, digits, what[what <= _IDENTITY] == _IDENTITY, short, digits.lengths < _SHORT_DIGITS, path)
+    common = np.zeros(len(short), np.bool_)
+    for number, one in enumerate(kinds().values()):
+        mine = np.flatnonzero(plain.kind == number)
+        if one.telling is not None and len(mine):
+            spelled = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).gather(mine)
+            common[mine] = ~one.telling(spelled).to_numpy()
+    return Needles(plain, digits, what[what <= _IDENTITY] == _IDENTITY, short, common, digits.lengths < _SHORT_DIGITS, path)
 
 
 def _lower(values: pl.Series) -> pl.Series:

@@ -308,7 +308,8 @@ class _Seen:
             belongs = whose.inside_opaque | (whose.inside_edit & (hits.form in _AS_WRITTEN))
             for row in np.flatnonzero(~belongs).tolist():
                 how = " (a replacement)" if whose.whole[row] else " (across an edit)" if whose.across[row] else ""
-                sure = bool(hits.sure[row]) or hits.form in ("exact", "NFKC")
+                as_it_is = hits.form in ("exact", "NFKC") and not self.needles.common[hits.row[row]]
+                sure = bool(hits.sure[row]) or as_it_is
                 self._found(f"{place}{how}", hits.form, int(hits.row[row]), forms[row], sure)
 
     def _collisions(self, task: VerifyTask) -> None:
@@ -394,7 +395,8 @@ class _Seen:
             hits = hits.some(hits.allowed)
             forms = self._named(hits, texts)
             for row in range(len(hits.row)):
-                sure = bool(hits.sure[row]) or (strict and hits.form in ("exact", "NFKC"))
+                as_it_is = strict and hits.form in ("exact", "NFKC") and not self.needles.common[hits.row[row]]
+                sure = bool(hits.sure[row]) or as_it_is
                 self._found(place, hits.form, int(hits.row[row]), forms[row], sure)
 
     def _named(self, hits: _Hits, texts: pa.LargeStringArray) -> list[str]:

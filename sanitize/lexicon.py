@@ -22,16 +22,15 @@ from sanitize.words import spoken
 
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
-FIRST, LAST, COMMON, PLACE, BODY, STOP, TITLE, GREET, CLOSE, PARTICLE, FAMILY, LEADS, SAYS, AMBIGUOUS, WHERE = (
-    1 << bit for bit in range(15)
-)
+FIRST, LAST, COMMON, PLACE, BODY, STOP, TITLE, GREET, CLOSE, PARTICLE, FAMILY, LEADS, SAYS, WHERE, LABEL = (1 << bit for bit in range(15))
 
 # titles stand before a surname, roles and relations before any name
 _TITLE = (
     "mr mrs ms miss mx dr prof professor sir madam dame lord rev reverend fr father sister brother uncle aunt auntie grandpa "
     "grandma herr frau monsieur madame mme mlle señor señora sr sra signor signora dott ing judge justice senator sen rep "
     "congressman congresswoman gov governor president capt captain lt lieutenant sgt sergeant col colonel gen general maj major cpl "
-    "officer detective inspector coach teacher nurse doctor manager director chairman secretary principal attorney "
+    "officer detective inspector coach teacher nurse doctor manager director chairman secretary principal attorney mister missus "
+    "master mstr madamoiselle "
 )
 _GREET = (
     "dear hi hello hey hiya greetings morning afternoon evening hallo liebe lieber bonjour cher chère hola querido querida estimado ciao "
@@ -47,6 +46,13 @@ _SAYS = (
     "said says wrote writes asked asks told tells replied replies answered thinks thought wants wanted works worked lives lived "
     "went goes came comes has had is was will would can could should did does and "
 )
+# what stands before a name in a form: `Patient: Ann Roe`
+_LABEL = (
+    "name surname firstname lastname client patient student reporter contact applicant employee customer provider physician author "
+    "owner sender recipient attendee participant guest witness caller tenant beneficiary candidate resident driver insured claimant "
+    "plaintiff defendant spouse contractor supervisor caretaker trustee instructor educator artist prepared reviewed approved "
+    "submitted assigned "
+)
 _WHERE = "in at from to near of via through outside around across into visit visiting visited downtown northern southern eastern western"
 _STOP = (
     "i you he she it we they me him her us them my your his its our their this that these those the a an and or but if so not no "
@@ -54,22 +60,22 @@ _STOP = (
     "at by for from in into of off on onto out over to up with without about after again against before between during since than "
     "then through under until while is are was were be been being do does did have has had can could shall should must might am "
     "also just only now today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday january february march "
-    "july september october november december jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
+    "july september october november december feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
     "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
     "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet "
 )
 _BODY = (
     "inc incorporated llc llp ltd limited corp corporation co company companies group holdings partners associates bank trust fund "
     "capital university college school institute institution academy hospital clinic center centre foundation association society "
-    "committee council commission department ministry agency bureau office division union federation league club team church temple "
-    "mosque museum library theater theatre hotel restaurant cafe bar shop store market mall airport station stadium arena park "
-    "garden gardens street avenue road lane drive boulevard blvd st ave rd highway bridge building tower towers plaza square house "
-    "hall court river lake mountain mount island islands bay beach valley county city town village state province district region "
-    "republic kingdom times news journal magazine press daily post herald radio television tv channel network networks systems "
-    "system software technologies technology solutions services service energy power gas oil pipeline electric airlines airways "
-    "motors records entertainment pictures films studios games gmbh ag sa plc act agreement award awards cup prize festival day war "
-    "battle treaty edition version project program plan report committee conference meeting party government parliament congress "
-    "senate army navy force police "
+    "committee council commission department ministry agency bureau office division union federation league club team temple mosque "
+    "museum library theater theatre hotel restaurant cafe bar shop store market mall airport station stadium arena park garden "
+    "gardens street avenue road lane drive boulevard blvd st ave rd highway bridge building tower towers plaza square house court "
+    "river lake mountain mount island islands bay beach valley county city town village state province district region republic "
+    "kingdom times news journal magazine press daily post herald radio television tv channel network networks systems system "
+    "software technologies technology solutions services service energy power gas oil pipeline electric airlines airways motors "
+    "records entertainment pictures films studios games gmbh ag sa plc act agreement award awards cup prize festival war battle "
+    "treaty edition version project program plan report conference meeting party government parliament congress senate army navy "
+    "force police account industries sons brothers "
 )
 _PLACES = (
     "paris london berlin madrid rome vienna amsterdam brussels lisbon dublin athens oslo stockholm copenhagen helsinki warsaw "
@@ -88,44 +94,51 @@ _PLACES = (
 )
 # words of English that are in the lists of names too, and seldom are names
 _COMMON = (
-    "ab ace add ade agate al ala alas alpha amber amo among an ane anes ange angel anon ants april are arent ares arly armstrong "
-    "art arts asks ata atlanta au auch august aus austin author autumn ava babe baby back bail baker bal ball ban banks bar barber "
-    "bare baron bass bath bean beard beat bee beer bell bent berlin berry bert best beta bigot bill bills binder bins bird bishop "
-    "bite bitten black blank blaze blessing block blot blue bo bogey bona bond bones bonnet boon booth bor bore boss boston bow "
-    "brain branch brand brands brandy brazil brick bridge bridges bright brink brook brooks brown buck buddy bull bunk bury bush "
-    "butcher cabo cal cam camp camps can canal canals candy cannon cant cap captain car cares carolina carpenter carrier carry "
-    "carton case cases cash chad chamberlain chambers champagne chance chancy char charity charm chase chastity cherish cherry chi "
-    "chin china chip church clear cliff close cock college colon columbus comfort comment company con constant contractor convey "
-    "cook cools cop coral cord cornell corona council court courtier cousin cross cruise crystal da daisy dakota dale dallas dam "
-    "dans dare darling das dash dawn day de dea dean december deep dela delta den der destin destiny dev diamond die ding dino "
-    "divine doc dock doctor doll dom domino don dot dove dower downs drew drop drum du dulce dusty dutch each earl early earnest "
-    "east easter ebb echo eck eco ed edit edu elder els else emit en engl english era eral erm es essence eta ether ever fa fac "
-    "fair fairy faith fall fan fancy far fares farmer fate favor favour fawn february fed fee fema fen ferry field fields finan "
-    "fisher fit fleet flint flood floor flora florida flowers fo font foot ford forest forget forma forum fox france frank freely "
-    "french fresh friday friend front frost fry fu funk gal gall gamble gang gates gauge gay gem general genesis geneva georgia "
-    "georgian german ginger glass glasses glen godspeed gold golden good goto governor grab grace grand grant gravel graves gray "
-    "green greet grey grill gro gross guard guinness gun gust gut guy hacker hall ham hammer hand handler handy happy harden hardi "
-    "hare harm harmony harsh hasty hay he heaven heck held hell hence herba herd het hill hills hind ho holder holland holly hood "
-    "hook hope horn hou house houston hug hung hunt hunter hurt icy ide ii imam immaculate indi india ine ines infant ing innocent "
-    "ion ireland irish ise israel ivy ja jacks jail january jet jewel job joke jordan journey joy judge july june junior junk "
-    "justice key kick kidney killer kind kinder kindle king kink kiss knight kool lad lady lament lane lange large lark law lawyer "
-    "le lea lean leaner lemon len les less li liberty lie lien lies limo lin line ling link linka linus lips list little lo loan "
-    "london long lope lord lot love low loyal lucky lung ma mac macho mad made major male mall man mans march marina marine mark "
-    "marks marry marshal marshall martial mason mast master mat mate mater math may media melody mentor merchant mercy merry meta "
-    "metro mil mile mill miller mills min minor miracle mist monday money month moon moons more morrow mountain mule muni must my "
-    "na nail nevada night nil ninja noble north november oak october odd odds old om op oral orange orchard org ou ove owe pace "
-    "page pages paige pan para parent paris park parks parts pastor pat patience payer peace pearl peer penny pent pepper per petit "
-    "pierce pike pin ping pink plank pleas pleasant po pole poor pop pope porter post power powers precious press price priest "
-    "prince princess prosper pu purity put queen rai raid rails rain ransom rea read reader real reason red reed renders repo rice "
-    "rich richer riddle ridge ring river rivers roar rock rocky rod rode roe roll roman room root roots rose rosy roth royal ruby "
-    "rush rust rusty sa sad saga sage sai said sales salmon sand sands sandy sane sang sans sas saturday savage scarlet sellers "
-    "senator september server seven sha shade sharp she shepherd shine sho short sigs silk silver sim sincere sing singer sip sire "
-    "sister skip sky small smart snow solar sole som soon south spain sparks spies spring st stack star stark sterling stern stock "
-    "stone storm storms story stout street strong su success such sue suits summer summers sun sunday sunder sung sunshine supple "
-    "sur swords sys ta tab tailor tank taylor te tea ter the theres thursday ti ties till ting tiny tone toner too toole tore tours "
-    "toy tran tre treasure tree tri trinity true tu tuesday und uni unique unknown unnamed urban us ute vain valid valves van "
-    "velvet venice ver vers victors victory vid viking virginia wage walls ward warmer warrior wash water waters way wednesday week "
-    "weeks were west whit white wild will wills wing winter winters wisdom wise wit wolf wood woods worth ya ye year young "
+    "ab account ace add ade agate al ala alas alpha amber amo among an ane anes ange angel anon anonymous ants april are arenas "
+    "arent ares argu arly armstrong art arts asks ata atlanta au auch august aus austin author autumn ava babe baby back backer "
+    "bail baker bal ball ban banks bar barb barber bare baron bass bath bean beard beat bee beer bell bent berlin berry bert best "
+    "beta bigot bill bills binder bins bird bishop bite bitten black blank blaze blessing bliss block blog blossom blot blue bo "
+    "bogey bona bond bones bonnet boon booth bor bore boss boston bow brain branch brand brands brandy bravo brazil brick bridge "
+    "bridges bright brink brook brooks brown buck buddy bull bunk bury bush butcher cabo cadence cal cam camp campo camps can canal "
+    "canals candy cannon cant cap captain car cares carolina carpenter carrier carry carton casa case cases cash ceil chad "
+    "chamberlain chambers champagne chance chancy char charity charm chase chastity cherish cherry chi chin china chip chrome "
+    "church clear cliff close cock college colon columbus comfort comment company con conn constant contractor convey cook cools "
+    "cop coral cord cornell corona council court courtier cousin cousins crooks cross cruise crystal cuda da dad daisy dakota dale "
+    "dallas dam dans dare darling das dash data daughter dawn day de dea dean december deep dela dell delta den der destin destiny "
+    "dev developers diamond dickens die din ding dino diver divine doc dock doctor doll dom domino don doppler dot dove dower downs "
+    "drew dries drop drum du dulce dusty dutch each earl early earnest east easter ebb echo eck eco ed edit edu elder els else emit "
+    "en engl english era eral erm es essence eta ether ever exercise fa fac fair fairy faith fall fan fancy far fares farmer fate "
+    "father favor favour fawn february fed fee fema fen fern ferry field fields finan fisher fit fleet flint flood floor flora "
+    "florida flowers fo font foot ford forest forget forma forum fount fox franc france frank freely french fresh friday friend "
+    "front frost fry fu funk gage gal gall gamble gang garland gates gauge gay gem general genesis geneva georgia georgian german "
+    "gill ginger glass glasses glen godspeed gold golden good goto governor grab grace grand grant gravel graves gray green greet "
+    "grey grill grit gro gross grunt guard guinness gun gust gut guy hacker hall halls ham hammer hand handler handy happy harden "
+    "hardi hare harm harmony harsh hasty haven hay hazel he hearty heaven heck held hell helm hence herb herba herd herring het "
+    "hill hills hind ho holder holland holly hood hook hoop hope horn hou house houston hug hung hunt hunter hurt husband icy ide "
+    "ii imam immaculate imo indi india indie ine ines infant ing innocent ion ireland irish ise israel ivy ja jacks jail january "
+    "jet jewel job joke jordan journey joy judge july june junior junk justice karma ker kern key kick kidney killer kind kinder "
+    "kindle king kink kiss kit knight kool lad lady lamb lament lane lange large lark law lawyer le lea lean leaner lemon len les "
+    "less li liberty lie lien lies limo lin line ling link linka linus lips list little lo loan london long loot lope lord lore lot "
+    "love low loyal lucky lung lute ma mac mace macho mad made magna major male mall man manly mans march marina marine mark marks "
+    "marry marshal marshall martial mas mason masse mast master mat mate mater math mats may media melody mentor merchant mercy "
+    "merry meta metro mil mile mill miller mills min minor miracle mist misty moan mom monday money month moon moons more morrow "
+    "mother mountain mozilla mule muni must my na nada nail nevada nickel night nil ninja noble north november oak octave october "
+    "odd odds old om op oral orange orchard org ou ove owe pace page pages paige pan para parent paris park parks parts pastor pat "
+    "patience paw payer peace pearl peck peer penny pent pepper per petit petty pierce pike pin ping pink pla plank pleas pleasant "
+    "po pol pole poor pop pope porter post power powers precious press presto price priest prince princess prosper prudence pu "
+    "purity put putz queen quill rai raid rails rain ram ransom rea read reader real reason red reed refs rein relu renders repo "
+    "retirement rice rich richer riddle ridge rim ring river rivers roar rock rocky rod rode roe roll roman room root roots rose "
+    "rosy roth royal ruby rush rust rusty sa sad safari saga sage sai said sales salmon sand sands sandy sane sang sans sas "
+    "saturday savage savings scarlet sellers sem senator september serenity server seven sha shade sharp she shepherd shields shine "
+    "sho short sigs silk silver sim sincere sine sing singer sip sire sister sith skip sky small smart snow solar sole som son song "
+    "soo soon south spain sparks spies spring st stack star stark steed steer sterling stern steward stock stone storm storms "
+    "stormy story stout strand street strong su success such sue suits summer summers sun sunday sunder sung sunny sunshine supple "
+    "sur swift swords sys ta tab tack tad tailor tank taylor te tea ter the theres theta thursday ti ties till ting tins tiny tone "
+    "toner too toole tore tours toy trace tran tre treasure tree tri trinity true tu tuesday ture und uni unique unknown unnamed "
+    "urban us ute vaca vain valid vals valves van velvet venice ver vers versa vial victors victory vid viking virginia von wage "
+    "walls ward warmer warrior wash water waters way weblog wednesday week weeks wen were west whit white wife wild will wills "
+    "windy wing winter winters wisdom wise wit wolf wood woods worth ya ye year yoga young zeta "
+    "jan"
 )
 _FAMILY = (
     "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv shi zhang kong cao yan hua jin "
@@ -197,6 +210,7 @@ def lexicon() -> Lexicon:
         (_LEADS, LEADS),
         (_SAYS, SAYS),
         (_WHERE, WHERE),
+        (_LABEL, LABEL),
     ):
         add(words.split(), flag)
     add(_places(), PLACE)

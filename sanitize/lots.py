@@ -1,14 +1,16 @@
 """Records on their way through a stream, as they came (dictionaries, or Arrow tables), and their texts as columns of cells.
 
 A lot is some records in order. `sheaf` takes its texts out, `rewritten` puts others in their place; everything else stays as it came.
-The cells of a record are numbered as the texts were first met in the stream, the main text first: for records that are all alike that
-is the order of a run over the same files.
+The cells of a record are numbered so that it does not matter what comes later: its fields in the order in which they were first met in
+the stream, the main text first, and texts that turn up in a field that had none before behind all others. Of a list only what is there
+counts. For records that are all alike that is the order of a run over the same files.
 """
 
 from __future__ import annotations
 
+import bisect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +29,7 @@ I64 = npt.NDArray[np.int64]
 TEXT = pa.large_string()
 Row = dict[str, Any]
 Steps = tuple[str, ...]
+_BEHIND = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,14 @@ class Fault:
 
 @dataclass
 class Layout:
-    """Which column is what: roles, the policies that differ from the defaults, and all places of texts that were met, in that order."""
+    """Which column is what: roles, the policies that differ from the defaults, and all places where texts were met, in the order of cells,
+    each with a number that says how it came there (`rank`)."""
 
     roles: Roles
     policies: Mapping[str, str]
     found: list[tuple[str, Steps]] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         main = self.roles.text[0]
@@ -52,9 +58,11 @@ class Layout:
         self.steps = tuple(steps)
         if not self.found:
             self.found.append((self.main, self.steps))
+            self.ranks.append(-1)
         if self.policies.get(self.main, "sanitize") != "sanitize":
             raise UsageError(f"--{self.policies[self.main]} {self.main}: it is the main text, which is always sanitized")
         self._known = set(self.found)
+        self._places = {column: number for number, column in enumerate(self.columns)}
 
     @property
     def id(self) -> str:
@@ -70,21 +78,35 @@ class Layout:
         """What is done with the texts of a column."""
         return self.policies.get(column, {self.id: "keep", self.user: "pseudonymize"}.get(column, "sanitize"))
 
-    def meet(self, column: str, steps: Steps) -> None:
-        """Take note of a place where texts stand."""
+    def new(self, column: str) -> bool:
+        """Take note of a column; whether it was never met before."""
+        if column in self._places:
+            return False
+        self._places[column] = len(self.columns)
+        self.columns.append(column)
+        return True
+
+    def meet(self, column: str, steps: Steps, fresh: bool) -> None:
+        """Take note of a place where texts stand; `fresh`: in a column that was met just now."""
         if (column, steps) not in self._known:
             self._known.add((column, steps))
-            self.found.append((column, steps))
+            # what counts only where it is there can come between others, and a column that nobody has; anything else goes behind
+            rank = self._places[column] if fresh or "[]" in steps else _BEHIND
+            at = bisect.bisect_right(self.ranks, rank)
+            self.found.insert(at, (column, steps))
+            self.ranks.insert(at, rank)
 
 
 @dataclass(frozen=True, repr=False)
 class Sheaf:
     """The texts of a lot: a table with `doc_no`, `doc_id` and columns that hold the cells at `leaves`; which row of the lot each of its
-    rows is; texts that are kept and only checked, with their rows; and the names of columns and fields."""
+    rows is; the place in the records of each leaf; texts that are kept and only checked, with their rows; and the names of columns and
+    fields."""
 
     table: pa.Table
     rows: I64
     leaves: tuple[Leaf, ...]
+    found: tuple[tuple[str, Steps], ...]
     kept: list[tuple[pa.LargeStringArray, I64]]
     names: list[str]
 
@@ -123,7 +145,7 @@ class Records:
     def sheaf(self, layout: Layout, first: int, limit: int) -> Sheaf:
         """See `Lot`."""
         names: set[str] = set()
-        flat = {column for column, steps in layout.found if not steps}
+        flat = {column for column, steps in layout.found if not steps} & set(layout.columns)
         # a loop over records: JSON objects have no columnar form
         for row, record in enumerate(self.rows):
             if record is None:
@@ -134,15 +156,19 @@ class Records:
             if not layout.steps and not isinstance(record[layout.main], str | None):
                 self._set_aside(row, "wrong_type")
                 continue
-            names |= record.keys()
+            names.update(record)
             for column, value in record.items():
-                if isinstance(value, str):
-                    if column not in flat and layout.policy(column) == "sanitize":
+                if column not in flat and layout.policy(column) == "sanitize":
+                    fresh = layout.new(column)
+                    if isinstance(value, str) or (fresh and value is None):
                         flat.add(column)
-                        layout.meet(column, ())
+                        layout.meet(column, (), fresh)
+                    elif isinstance(value, dict | list):
+                        for steps in _met(value, (), names):
+                            layout.meet(column, steps, fresh)
                 elif isinstance(value, dict | list) and layout.policy(column) == "sanitize":
                     for steps in _met(value, (), names):
-                        layout.meet(column, steps)
+                        layout.meet(column, steps, False)
         good = [row for row in range(len(self.rows)) if row not in self.bad]
         while True:
             try:
@@ -180,7 +206,7 @@ class Records:
         for number, (column, steps) in enumerate(layout.found):
             name = f"c{number}"
             if "[]" in steps:
-                lists = [[text if isinstance(text, str) else None for text in _at(record.get(column), steps)] for record in records]
+                lists = [[text for text in _at(record.get(column), steps) if text is None or isinstance(text, str)] for record in records]
                 columns[name] = pa.array(lists, pa.large_list(TEXT))
                 places.append(Leaf(name, ("[]",)))
             else:
@@ -193,7 +219,7 @@ class Records:
                 found = [(row, text) for row, record in enumerate(records) for text in _texts(record.get(column))]
                 if found:
                     kept.append((pa.array([text for _, text in found], TEXT), rows[[row for row, _ in found]]))
-        return Sheaf(pa.table(columns), rows, tuple(places), kept, names)
+        return Sheaf(pa.table(columns), rows, tuple(places), tuple(layout.found), kept, names)
 
     def rewritten(self, sheaf: Sheaf, table: pa.Table, edited: I64, layout: Layout, key: Key) -> Records:
         """See `Lot`."""
@@ -207,7 +233,7 @@ class Records:
                 changed[row] = dict(rows[row] or {})
             return changed[row]
 
-        for number, (column, steps) in enumerate(layout.found):
+        for number, (column, steps) in enumerate(sheaf.found):
             texts = table.column(f"c{number}").combine_chunks().take(pa.array(edited)).to_pylist()
             for row, text in zip(edited.tolist(), texts, strict=True):
                 mine = own(row)
@@ -262,9 +288,11 @@ class Columns:
                 raise InputRefused(f"the stream: {said}")
         if main is None or main not in leaves(whole.schema):
             raise InputRefused(f"the stream: column {layout.main} holds no text; --text-column takes a column of strings")
+        fresh: set[str] = set()
         for leaf in leaves(whole.schema):
             if self._policy(layout, leaf.column) == "sanitize":
-                layout.meet(leaf.column, leaf.steps)
+                fresh |= {leaf.column} if layout.new(leaf.column) else set()
+                layout.meet(leaf.column, leaf.steps, leaf.column in fresh)
         known = layout.id in whole.column_names and not pa.types.is_nested(whole.schema.field(layout.id).type)
         numbers = pa.array(np.arange(first, first + len(self)))
         ids = numbers.cast(TEXT)
@@ -295,7 +323,7 @@ class Columns:
                     _, offsets, data = raw.buffers()  # the matcher compares bytes, whatever they spell
                     kept.append((pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset), rows))
         names = [*whole.column_names, *(step for leaf in leaves(whole.schema) for step in leaf.steps if step != "[]")]
-        return Sheaf(table, rows, tuple(places), kept, names)
+        return Sheaf(table, rows, tuple(places), tuple(layout.found), kept, names)
 
     def rewritten(self, sheaf: Sheaf, table: pa.Table, edited: I64, layout: Layout, key: Key) -> Columns:
         """See `Lot`."""
@@ -344,39 +372,37 @@ def _plain(value: Any) -> str:
 
 
 def _met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
-    """The steps to every string inside a value; the names of fields on the way go to `names`."""
-    if isinstance(value, str):
+    """The steps to every string inside a value, and to what may be one; the names of fields on the way go to `names`."""
+    if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
             yield from _met(inner, (*steps, "[]"), names)
     elif isinstance(value, dict):
-        names |= value.keys()
+        names.update(value)
         for name, inner in value.items():
             yield from _met(inner, (*steps, name), names)
 
 
 def _at(value: Any, steps: Steps) -> Iterator[Any]:
-    """What stands at the end of some steps: one thing, or one for every element of the lists on the way."""
+    """What stands at the end of some steps, wherever they lead: one thing, or one for every element of the lists on the way."""
     if not steps:
         yield value
     elif steps[0] == "[]":
         for inner in value if isinstance(value, list) else ():
             yield from _at(inner, steps[1:])
-    else:
-        yield from _at(value.get(steps[0]) if isinstance(value, dict) else None, steps[1:])
+    elif isinstance(value, dict) and steps[0] in value:
+        yield from _at(value[steps[0]], steps[1:])
 
 
 def _put(value: Any, steps: Steps, texts: Iterator[str | None]) -> Any:
     """The value with the strings at the end of some steps replaced, in the order in which `_at` gives them."""
     if not steps:
-        text = next(texts)
-        return text if isinstance(value, str) else value
+        return next(texts) if value is None or isinstance(value, str) else value
     if steps[0] == "[]":
         return [_put(inner, steps[1:], texts) for inner in value] if isinstance(value, list) else value
     if isinstance(value, dict) and steps[0] in value:
         return {**value, steps[0]: _put(value[steps[0]], steps[1:], texts)}
-    _put(None, steps[1:], texts)
     return value
 
 
@@ -387,8 +413,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _texts(inner)
-
-
-def texts_of(sheaves: Sequence[pa.LargeStringArray]) -> list[pa.LargeStringArray]:
-    """Columns of texts without nulls, as the finder takes them."""
-    return [one.fill_null("") if one.null_count else one for one in sheaves]

@@ -59,6 +59,9 @@ class Flagged:
         self.lengths = buffers.lengths
         self.not_before, self.not_after = boundaries(list(every_kind().values()))
         self.word = table_of(WORD)
+        there = np.unique(kind)
+        # bytes that no kind here may stand behind
+        self.glued: npt.NDArray[np.bool_] = np.all(self.not_before[there], axis=0) if len(there) else np.zeros(256, np.bool_)
         self.beyond_ascii = bool((buffers.data >= 128).any())
         # an address is looked for around its @, which is rare in a text; anything else from its first byte on
         signs = np.flatnonzero(buffers.data == _AT)
@@ -155,7 +158,13 @@ class Flagged:
             signs = np.flatnonzero(low == _AT)
             found += [trie.find(low, windows, signs - trie.back) for trie in self._around]
         if self._ahead:
-            places = np.flatnonzero(self.first[low[:size]])
+            maybe = self.first[low[:size]]
+            if bounded and self.glued.any():
+                # inside a word no form may begin, whatever its kind
+                inside = self.word[low[1:size]] & self.glued[buffers.data[:-1]]
+                inside[buffers.offsets[1:-1][(buffers.offsets[1:-1] > 0) & (buffers.offsets[1:-1] < size)] - 1] = False
+                maybe[1:] &= ~inside
+            places = np.flatnonzero(maybe)
             found += [trie.find(low, windows, places) for trie in self._ahead]
         at = np.concatenate([place for place, _ in found])
         form = np.concatenate([row for _, row in found])

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,7 +34,7 @@ from sanitize.batchwise import Batchwise, Outcome, Past, most_kept
 from sanitize.corpus import Columns as Roled
 from sanitize.disk import disk_trouble
 from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError
-from sanitize.feeds import ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
+from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
 from sanitize.find import patterns
 from sanitize.keyed import Key
 from sanitize.lock import locked
@@ -72,6 +72,7 @@ class Options:
     key_file: Path | None = None
     workers: int = 1
     rows: int = ROWS  # of a batch, at most
+    rows_per_shard: int = PART_ROWS  # of one Parquet file
     max_doc_bytes: int = 32 << 20
     max_quarantine: float = 0.10
 
@@ -130,8 +131,14 @@ class Stream:
             self.sources: dict[str, dict[str, Any]] = dict(self._said.get("sources", {}))
             self.sinks: dict[str, dict[str, Any]] = dict(self._said.get("sinks", {}))
             self.total_aside = int(self._said.get("quarantined", 0))
-            found = [(column, tuple(steps)) for column, *steps in self._said.get("texts", [])]
-            self.layout = Layout(self.options.columns.roles, self.options.columns.policies, found)
+            places = self._said.get("texts", [])
+            self.layout = Layout(
+                self.options.columns.roles,
+                self.options.columns.policies,
+                [(column, tuple(steps)) for _, column, *steps in places],
+                [rank for rank, *_ in places],
+                list(self._said.get("fields", [])),
+            )
             self.seen = Seen(vault.private(here / "seen"), self._said.get("seen", ()), most_kept(self.plan.editors))
             grows = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
             self.stores = Stores(here / "stores.jsonl", int(self._said.get("stores", 0))) if grows else None
@@ -167,7 +174,7 @@ class Stream:
             kept = outcome.table
             if len(outcome.gone):
                 going = [place for place, row in enumerate(sheaf.rows.tolist()) if row not in lot.bad]
-                sheaf = Sheaf(kept, sheaf.rows[going], sheaf.leaves, sheaf.kept, sheaf.names)
+                sheaf = replace(sheaf, table=kept, rows=sheaf.rows[going])
             yield Step(lot, lot.rewritten(sheaf, kept, outcome.edited, self.layout, self.key), outcome)
 
     def _ahead(self, lots: Iterable[Lot]) -> Iterator[tuple[Lot, Sheaf, Sequence[CellColumn], Callable[[], Sequence[patterns.Found]]]]:
@@ -244,7 +251,8 @@ class Stream:
                 "quarantined": self.total_aside,
                 "sources": self.sources,
                 "sinks": self.sinks,
-                "texts": [[column, *steps] for column, steps in self.layout.found],
+                "texts": [[rank, column, *steps] for rank, (column, steps) in zip(self.layout.ranks, self.layout.found, strict=True)],
+                "fields": self.layout.columns,
                 "seen": seen,
                 "stores": stores,
                 "aside": aside,
@@ -417,7 +425,11 @@ def pipe(
         elif out.suffix:
             raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER)")
         else:
-            sink = Folder(out, one.sinks.get(place, {}))
+            sink = Folder(out, one.sinks.get(place, {}), options.rows_per_shard)
+        if place and place not in one.sinks:
+            # the place is ours from now on, whatever is found there after a stop
+            one.sinks[place] = sink.settle()
+            one.commit()
         if not inputs:
             return one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
         for path in inputs:

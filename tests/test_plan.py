@@ -25,6 +25,7 @@ SHIPPED = {
     "dp_mlm": dict.fromkeys(KINDS, ("dp_mlm", 0)),
     "blacklist": dict.fromkeys(KINDS, None),
     "mask_words": dict.fromkeys(KINDS, ("mask_words", 0)),
+    "names": {**dict.fromkeys(FIRSTS | {"PERSON"}, ("rmft", 1)), **dict.fromkeys(SECRETS | NAMES, ("redact", 0)), **dict.fromkeys(LEFT, None)},
     "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRETS, ("redact", 0))},
 }
 
@@ -41,8 +42,9 @@ def test_there_are_the_kinds_that_are_decided() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_plan_decides_about_every_kind(name: str) -> None:
     plan = load_plan(name)
-    assert set(plan.find.kinds) == KINDS
-    assert set(plan.edited) | set(plan.leave) == KINDS and not set(plan.edited) & set(plan.leave)
+    every = KINDS | ({"PERSON"} if name == "names" else set())
+    assert set(plan.find.kinds) == every
+    assert set(plan.edited) | set(plan.leave) == every and not set(plan.edited) & set(plan.leave)
     decided = {kind: (plan.editors[number].use, plan.editors[number].keep) for kind, number in plan.edited.items()}
     assert {**decided, **dict.fromkeys(plan.leave)} == SHIPPED[name]
 
@@ -161,7 +163,7 @@ def test_an_unknown_plan_names_those_there_are(name: str) -> None:
     with pytest.raises(
         PlanError,
         match="neither a shipped plan nor a file; "
-        "known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, pseudonymize, redact, rmft",
+        "known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft",
     ):
         load_plan(name)
 

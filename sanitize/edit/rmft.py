@@ -92,89 +92,60 @@ class Rmft(Editor):
         for name in self.kinds:
             one = kind_named(name)
             mine = (frame["kind"] == name).to_numpy()
-            if self.ordered:
-                rows, texts = self._in_order(one, batch, np.flatnonzero(mine))
-            else:
-                rows, texts, _ = self._replaced(one, batch, np.flatnonzero(mine & ~kept))
-            rows_of += [rows] if len(rows) else []
-            texts_of += [texts] if len(rows) else []
+            rows = np.flatnonzero(mine if self.ordered else mine & ~kept)
+            if len(rows):
+                rows, texts = (self._in_order if self.ordered else self._replaced)(one, batch, rows)
+                rows_of.append(rows)
+                texts_of.append(texts)
         if not rows_of:
             return np.empty(0, np.intp), pa.array([], pa.large_string()), None
         order = np.argsort(np.concatenate(rows_of), kind="stable")
         return np.concatenate(rows_of)[order], pa.concat_arrays(texts_of).take(pa.array(order)), None
 
-    def _replaced(self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array, I64]:
-        """Rows of one kind, what stands there instead, and in order the `value_id` of each variant; -1 of a label."""
-        if not len(rows):
-            return rows, pa.array([], pa.large_string()), np.empty(0, np.int64)
+    def _drawing(
+        self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], I64, _Make, Draws]:
+        """Rows that get a label, rows that get a variant, and what draws those: their documents, the maker and the draws."""
         part = batch.occurrences[rows]
         doc_ids = batch.doc_ids.take(pa.array(rows))
         draws = Draws.of(self._key, f"rmft/{one.name}", doc_ids, part["cell"].to_numpy(), part["start"].to_numpy())
         values, odd = _readable(one, part)
-        labelled = np.flatnonzero(odd)
+        doc_no = part["doc_no"].to_numpy()
+        labelled = rows[odd]
         if len(labelled):
             # swept, and not to be taken apart even in its plain form: it gets the kind's label
             good = np.flatnonzero(~odd)
-            part, draws, values = part[good], draws.rows(good), values.take(pa.array(good))
-        doc_no = part["doc_no"].to_numpy()
+            rows, doc_no, draws, values = rows[good], doc_no[good], draws.rows(good), values.take(pa.array(good))
         make = self._variants(one, values, doc_no) if one.split is not None else self._fakes(one, values)
-        if self.ordered:
-            texts, ids = self._first_come(one, make, doc_no, draws)
-        else:
-            texts, ids = self._fresh(one, make, doc_no, draws), np.empty(0, np.int64)
-        if len(labelled):
-            order = np.argsort(np.concatenate([good, labelled]))
-            labels = pa.array([f"[{one.name}]"] * len(labelled), pa.large_string())
-            texts = pa.concat_arrays([texts, labels]).take(pa.array(order))
-            ids = np.concatenate([ids, np.full(len(labelled), -1, np.int64)])[order] if self.ordered else ids
-        return rows, texts, ids
+        return labelled, rows, doc_no, make, draws
+
+    def _replaced(self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
+        """Rows of one kind, and what stands there instead."""
+        labelled, rows, doc_no, make, draws = self._drawing(one, batch, rows)
+        texts = self._fresh(one, make, doc_no, draws)
+        return np.concatenate([rows, labelled]), pa.concat_arrays([texts, _labels(one, len(labelled))])
 
     def _in_order(self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
-        """The same for all rows of a kind in corpus order; an original that was to be kept goes too where a variant before it says it."""
+        """The same in corpus order; an original that was to be kept goes too where a variant before it says it."""
         values = batch.occurrences["value_id"].to_numpy()[rows]
         goes = ~batch.occurrences["kept"].to_numpy()[rows]
         stay = np.flatnonzero(~goes)
         goes[stay] = self._past.made(values[stay])
-        while True:
-            which = np.flatnonzero(goes)
-            _, texts, ids = self._replaced(one, batch, rows[which])
-            said, stay = _Known(ids), np.flatnonzero(~goes)
-            echo = stay[said.holds(values[stay])]
-            # rare: each one moves only what comes after it, so the first of them is settled, then the rest looked at again
-            first = next((row for row in echo.tolist() if (ids[which < row] == values[row]).any()), None)
-            if first is None:
-                break
-            goes[first] = True
-        self._past.make(ids[ids >= 0])
-        return rows[which], texts
-
-    def _first_come(self, one: Kind, make: _Make, doc_no: I64, draws: Draws) -> tuple[pa.Array, I64]:
-        """One text for each occurrence in order, and its `value_id`: the first draw that is not taken by what came before.
-
-        Each proposes its draws in turn; of those that propose the same the earliest holds it, and one that is put out proposes again.
-        """
-        held, where, attempt = (np.full(len(draws), number, np.int64) for number in (-1, -1, 0))
-        texts: list[pa.Array] = []
-        pending, drawn = np.arange(len(draws)), 0
-        while len(pending):
-            for number in np.unique(attempt[pending]).tolist():
-                if number == _ATTEMPTS:
-                    raise _exhausted(one, len(pending))
-                rows = pending[attempt[pending] == number]
-                text, usable = make(rows, draws.rows(rows).again(number), number)
-                ids = value_ids(arrow(one.normalise(pl.Series(text))), one.name, self._key)
-                held[rows] = np.where(usable & ~self._past.taken(ids, doc_no[rows]), ids, -1)
-                where[rows] = drawn + np.arange(len(rows))
-                texts.append(text)
-                drawn += len(rows)
-            holding = np.flatnonzero(held >= 0)
-            order = holding[np.argsort(held[holding], kind="stable")]
-            held[order[1:][held[order[1:]] == held[order[:-1]]]] = -1
-            pending = np.flatnonzero(held < 0)
-            attempt[pending] += 1
-        if len(texts) == 1:
-            return texts[0], held
-        return pa.concat_arrays([*texts, pa.array([], pa.large_string())]).take(pa.array(where)), held
+        race = _Race(one, self._key, self._past, len(rows))
+        labels: list[npt.NDArray[np.intp]] = []
+        fresh = np.flatnonzero(goes)
+        while len(fresh):
+            labelled, mine, doc_no, make, draws = self._drawing(one, batch, rows[fresh])
+            labels.append(labelled)
+            race.enter(np.searchsorted(rows, mine), doc_no, make, draws)
+            # each one moves only what comes after it: the first is settled, then the rest looked at again
+            stay = np.flatnonzero(~goes)
+            fresh = race.first_said(stay, values[stay])
+            goes[fresh] = True
+        self._past.make(race.held[race.held >= 0])
+        named = np.concatenate([np.empty(0, np.intp), *labels])
+        where, texts = race.texts()
+        return np.concatenate([rows[where], named]), pa.concat_arrays([texts, _labels(one, len(named))])
 
     def _fresh(self, one: Kind, make: _Make, doc_no: I64, draws: Draws) -> pa.Array:
         """One text for each occurrence, drawn again until it is no real value and new in its document."""
@@ -298,6 +269,67 @@ class Rmft(Editor):
         return make
 
 
+class _Race:
+    """One text for each of some occurrences in order: the first draw that is not taken by what came before.
+
+    Each proposes its draws in turn; of those that propose the same the earliest holds it, and one that is put out proposes again. Who
+    enters later changes nothing about that: the outcome is that of all having been there from the beginning.
+    """
+
+    def __init__(self, one: Kind, key: Key, past: Past, count: int) -> None:
+        self._kind, self._key, self._past = one, key, past
+        self.held, self._where, self._attempt = (np.full(count, number, np.int64) for number in (-1, -1, 0))
+        self._entered = np.full(count, -1, np.int64)  # with which of the groups
+        self._place = np.zeros(count, np.int64)  # in it
+        self._groups: list[tuple[I64, _Make, Draws]] = []
+        self._texts: list[pa.Array] = []
+        self._drawn = 0
+
+    def enter(self, rows: npt.NDArray[np.intp], doc_no: I64, make: _Make, draws: Draws) -> None:
+        """Some more occurrences, and the race run to its end."""
+        self._entered[rows], self._place[rows] = len(self._groups), np.arange(len(rows))
+        self._groups.append((doc_no, make, draws))
+        while len(rows):
+            groups, attempts = self._entered[rows], self._attempt[rows]
+            for turn in np.unique(groups * _ATTEMPTS + attempts).tolist():
+                group, attempt = divmod(turn, _ATTEMPTS)
+                self._propose(rows[(groups == group) & (attempts == attempt)], group, attempt)
+            holding = np.flatnonzero(self.held >= 0)
+            order = holding[np.argsort(self.held[holding], kind="stable")]
+            self.held[order[1:][self.held[order[1:]] == self.held[order[:-1]]]] = -1
+            rows = np.flatnonzero((self.held < 0) & (self._entered >= 0))
+            self._attempt[rows] += 1
+            if (self._attempt[rows] == _ATTEMPTS).any():
+                raise _exhausted(self._kind, len(rows))
+
+    def _propose(self, rows: npt.NDArray[np.intp], group: int, attempt: int) -> None:
+        doc_no, make, draws = self._groups[group]
+        inside = self._place[rows]
+        text, usable = make(inside, draws.rows(inside).again(attempt), attempt)
+        ids = value_ids(arrow(self._kind.normalise(pl.Series(text))), self._kind.name, self._key)
+        self.held[rows] = np.where(usable & ~self._past.taken(ids, doc_no[inside]), ids, -1)
+        self._where[rows] = self._drawn + np.arange(len(rows))
+        self._texts.append(text)
+        self._drawn += len(rows)
+
+    def first_said(self, rows: npt.NDArray[np.intp], values: I64) -> npt.NDArray[np.intp]:
+        """The first of some other occurrences, with these values, that an occurrence before it has said; none where there is none."""
+        holding = np.flatnonzero(self.held >= 0)
+        order = holding[np.argsort(self.held[holding], kind="stable")]
+        if not len(order):
+            return rows[:0]
+        at = np.minimum(np.searchsorted(self.held[order], values), len(order) - 1)
+        said = (self.held[order[at]] == values) & (order[at] < rows)
+        first: npt.NDArray[np.intp] = rows[said][:1]
+        return first
+
+    def texts(self) -> tuple[npt.NDArray[np.intp], pa.Array]:
+        """All that entered, and the text of each."""
+        rows = np.flatnonzero(self.held >= 0)
+        every = pa.concat_arrays([*self._texts, pa.array([], pa.large_string())])
+        return rows, every.take(pa.array(self._where[rows]))
+
+
 _Make = Callable[[npt.NDArray[np.intp], Draws, int], tuple[pa.Array, npt.NDArray[np.bool_]]]
 
 
@@ -414,6 +446,10 @@ def _entries(part: str, corpus: pa.Array, source: str) -> pa.Array:
 def _curated(part: str) -> _Store:
     """The sorted entries of a curated store."""
     return _Store.of(_entries(part, pa.array([], pa.large_string()), "curated"))
+
+
+def _labels(one: Kind, times: int) -> pa.LargeStringArray:
+    return pa.array([f"[{one.name}]"] * times, pa.large_string())
 
 
 def _exhausted(one: Kind, times: int) -> ResourceError:

@@ -69,6 +69,9 @@ class Known(Finder):
         joined = Matches(*(np.concatenate([getattr(one, name) for one in both]) for name in ("text_no", "start", "stop", "form")))
         text_no, start, stop = folded.original(joined)
         form = joined.form
+        places = pl.DataFrame({"text_no": text_no, "start": start, "stop": stop, "kind": forms.flagged.kind[form]})
+        once = places.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()  # two forms may match at one place
+        text_no, start, stop, form = text_no[once], start[once], stop[once], form[once]
         good = forms.spelled_so(column.texts, text_no, start, stop, form) & ~_held(column.found, text_no, start, stop, forms.kind_of(form))
         text_no, start, stop, form = text_no[good], start[good], stop[good], form[good]
         return Spans(

@@ -32,6 +32,7 @@ from sanitize.lexicon import (
     FAMILY,
     FIRST,
     GREET,
+    LABEL,
     LAST,
     LEADS,
     PARTICLE,
@@ -81,7 +82,7 @@ class Names(Finder):
         if self.prose:
             words = _Words(buffers)
             more = _Prose(words).names()
-            more = _apart(*more, *_covered(buffers, found))
+            more = _apart(*_apart(*more, *_covered(buffers, found)), start, stop)
             start, stop, score = (np.concatenate([one, other]) for one, other in zip((start, stop, score), more, strict=True))
         text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
         base = buffers.offsets[text_no]
@@ -264,7 +265,8 @@ class _Prose:
         candidates = candidates[np.append(True, np.diff(run[candidates]) != 0)] if len(candidates) else candidates
         start = candidates
         end = np.minimum(run_end[start], start + _LONGEST - 1)
-        start, end = self._trimmed(start, end, told)
+        two = family[start] & ~self.given[start]  # a family name and one word
+        start, end = self._trimmed(start, np.where(two, np.minimum(end, start + 1), end), two)
         words = end - start + 1
         score = np.where(words > 1, HALF, 0.0)
         solid = np.append(0, np.cumsum(self.listed))
@@ -277,6 +279,10 @@ class _Prose:
         where = w.has(WHERE) | w.has(BODY)
         near = np.append(False, where[:-1] & w.blank[:-1])[start] | (w.after[end] == 44) | ~(w.blank[end] & _next(w.has(SAYS))[end])
         score[place & near] = 0
+        # `Wells Fargo Bank`, `Johnson & Sons`: what goes on is a firm's, a street's, a body's
+        goes_on = (w.joined & _next(w.has(BODY) & w.cap & ~w.initial))[end] | (w.same & (w.gap == 3) & (w.data[w.stop + 1] == 38))[end]
+        comes_from = np.append(False, (w.same & (w.gap == 3) & (w.data[w.stop + 1] == 38))[:-1])[start]
+        score[(goes_on | comes_from) & (told[start] < TITLED)] = 0
         # `New York`: places and common words alone
         says = np.append(0, np.cumsum(self.listed & ~w.has(PLACE)))
         score[(words > 1) & (told[start] == 0) & (says[end + 1] == says[start]) & ~family[start]] = 0
@@ -306,25 +312,39 @@ class _Prose:
         titled = opens & _before(self.title & near)
         greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
         # `Regards,` or `Thanks,` and a line of a name alone
-        feed = np.append(0, np.cumsum(w.buffers.data == 10))
-        fresh = np.append(True, feed[w.start[1:]] > feed[w.stop[:-1]]) if count else np.empty(0, np.bool_)  # begins a line
+        fresh = np.zeros(count + 1, np.bool_)  # begins a line
+        fresh[np.searchsorted(w.start, np.flatnonzero(w.buffers.data == 10))] = True
+        fresh = fresh[:-1]
+        fresh[0] = True
         closing = (
             opens & fresh & _before(w.has(CLOSE) & w.same & (w.gap <= 6)) & (~w.same | _next(fresh))[end] & ~(w.has(COMMON) & ~self.first)
         )
         # `my name is Ann`, `I'm Ann`, `signed by Ann Roe`: for a listed name
-        leads = opens & _before(w.has(LEADS) & w.blank) & self.first
+        leads = opens & _before(w.has(LEADS) & w.blank) & self.given
+        # `Patient: Ann Roe`, `Name:** Ann`: a field of a form, whose words are no common ones
+        field = w.same & (w.after == 58) & (w.gap <= 5)
+        tainted = np.append(0, np.cumsum(self.common & ~self.listed))
+        plain = (tainted[end + 1] - tainted[np.arange(count)]) == 0
+        labelled = opens & _before(w.has(LABEL) & w.cap & field) & plain & ~w.upper
         says = opens & (w.blank & _next(w.has(SAYS) & w.lower))[end] & (self.listed | self.given)
-        for where, score in ((says, ALONE), (leads, HALF), (closing, GREETED), (greeted, GREETED), (titled, TITLED)):
+        for where, score in (
+            (says, ALONE),
+            (leads, HALF),
+            (labelled & ~self.given, HALF),
+            (labelled & self.given, GREETED),
+            (closing & plain, GREETED),
+            (greeted & plain, GREETED),
+            (titled, TITLED),
+        ):
             told[where] = score
         return told > 0, told
 
-    def _trimmed(self, start: I64, end: I64, told: npt.NDArray[np.float64]) -> tuple[I64, I64]:
-        """Names without the words behind them that are none: common words, places behind a given name alone, a trailing initial or
-        particle."""
+    def _trimmed(self, start: I64, end: I64, whole: Mask) -> tuple[I64, I64]:
+        """Names without the words behind them that are none: common words, a trailing initial or particle; not those that are `whole`."""
         w = self.w
         weak = (self.common & ~self.first & ~self.last) | w.initial | self.particle | (w.has(COMMON) & ~self.last)
         for _ in range(_LONGEST):
-            goes = (end > start) & weak[end]
+            goes = (end > start) & weak[end] & ~whole
             if not goes.any():
                 break
             end = end - goes
@@ -337,7 +357,8 @@ class _Prose:
         _, words = ranges(start[long], end[long] + 1)
         words = words[w.cap[words] & ~w.initial[words] & ~self.common[words]]
         mixed = w.hashes ^ (w.text_no.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-        lone = self.namey & ~_before(w.joined & self.namey) & ~(w.joined & _next(self.namey)) & ~w.has(PLACE)
+        other = self.namey & ~self.common
+        lone = self.namey & ~_before(w.joined & other) & ~(w.joined & _next(other)) & ~w.has(PLACE)
         rows = np.flatnonzero(lone)
         rows = rows[np.isin(mixed[rows], mixed[words])] if len(words) else rows[:0]
         return rows, rows, np.full(len(rows), PART)

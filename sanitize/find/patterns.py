@@ -1,10 +1,10 @@
-"""Occurrences of every kind that has a pattern: two passes over a column of texts, exact in bytes and code points.
+"""Occurrences of every kind that has a pattern: three passes over a column of texts, exact in bytes and code points.
 
 One alternation of the patterns of a turn is run by the linear-time engine of Polars, which writes a mark around each match; the marks
-are read back from the bytes. Kind, check, identity and `value_id` are settled on the distinct candidates only. Telephone numbers, dates
-and ages have the second turn, in what the first left. A URL is looked into once more, for what stands inside it. All kinds are always
+are read back from the bytes. Kind, check, identity and `value_id` are settled on the distinct candidates only. A turn looks at what the
+earlier ones left (see `Kind.turn`). A URL is looked into once more, for what stands inside it. All kinds are always
 looked for, so that one index serves every plan, and no kind takes another's text because a plan does not name it; only national
-identifiers are asked by country. Costs about two passes, 100 MB per CPU-second; leaves names and free forms to other finders.
+identifiers are asked by country. Costs about three passes, 100 MB per CPU-second; leaves names and free forms to other finders.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Bools = npt.NDArray[np.bool_]
 NAME = "patterns"
 _INSIDE = ("URL",)  # kinds whose values are looked into
 _BEFORE, _AFTER = 48, 16  # bytes of context on either side
-_GONE = 127  # what the second turn sees where the first found a value; no pattern matches a control byte
+_GONE = 127  # what later turns see where one found a value; no pattern matches a control byte
 _LESS, _MORE = ord("<"), ord(">")
 
 

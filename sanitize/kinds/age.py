@@ -24,7 +24,7 @@ _AHEAD = (
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """An age with or without its words: without them, somebody else has said that it is one."""
-    return candidates["value"].str.contains(rf"\A(?:{_NUMBER}{_BEHIND}|(?:{_AHEAD})?{_NUMBER})\z")
+    return candidates["value"].str.contains(rf"\A(?:[0-9]{{1,3}}{_BEHIND}|(?:{_AHEAD})?{_NUMBER})\z")
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -49,11 +49,11 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="AGE",
     about="the age of a person",
-    pattern=rf"{_NUMBER}{_BEHIND}{BOUND}|{BOUND}{_AHEAD}{_NUMBER}",
+    pattern=rf"{BOUND}[0-9]{{1,3}}{_BEHIND}{BOUND}|{BOUND}{_AHEAD}{_NUMBER}",
     lead=_AHEAD,
     trail=rf"{_BEHIND}{BOUND}",
     accepts=_accepts,
-    turn=2,
+    turn=3,
     check=_check,
     normalise=_normalise,
     fake=_fake,

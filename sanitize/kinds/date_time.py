@@ -56,7 +56,7 @@ _YEAR_SAID = (
 )
 # what is counted or continued is no year: 2001 shares, 2001.5, 2001:db8::1, 2001-x
 _YEAR_DENIED = (
-    rf"\A(?: ?(?:%|px|[kmgt]i?b|bytes?|bits?|kg|km|m|ft|miles|people|persons|shares|units|times|lines|words|files|mhz|rpm|mw|mwh|volts?|"
+    rf"\A(?: ?%| ?(?:px|[kmgt]i?b|bytes?|bits?|kg|km|m|ft|miles|people|persons|shares|units|times|lines|words|files|mhz|rpm|mw|mwh|volts?|"
     rf"hours|days|minutes|seconds|dollars|usd|euros?|points|votes|items|users|calories|jobs|employees|customers|members|copies|tons|"
     rf"barrels){BOUND}|[.][0-9]|,[0-9]{{3}}|[:/][0-9a-z]|-(?:[0-9]{{1,3}}|[0-9]{{5,}}){BOUND}|-[a-z]|[@=])"
 )
@@ -172,8 +172,8 @@ def _check(values: pl.Series) -> pl.Series:
         most = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
         most += (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
         day = _number(rows, 0, 2)
-        late = (_number(rows, 12, 14) > 24) | (_number(rows, 15, 17) > 59) | (_number(rows, 18, 20) > 60)
-        reasons = np.where((day < 1) | (day > most), "date", np.where(late, "time", ""))
+        too_late = (_number(rows, 12, 14) > 24) | (_number(rows, 15, 17) > 59) | (_number(rows, 18, 20) > 60)
+        reasons = np.where((day < 1) | (day > most), "date", np.where(too_late, "time", ""))
         out = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
         out = out.scatter(mail.arg_true(), pl.Series(reasons).replace("", None))
         return out.scatter((~mail).arg_true(), _check(values.filter(~mail))) if not mail.all() else out
@@ -199,8 +199,8 @@ def _check(values: pl.Series) -> pl.Series:
 
 
 def _doubtful(values: pl.Series) -> pl.Series:
-    """Bare years, and `3:16` without anything that says it is a time."""
-    return values.str.contains(rf"\A(?:{_YEAR}|[0-9]:[0-9]{{2}})\z")
+    """Bare years, `3:16` without anything that says it is a time, and what may be the beginning of more dotted numbers."""
+    return values.str.contains(rf"\A(?:{_YEAR}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+)\z")
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
@@ -208,7 +208,14 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     year = (before.str.contains(_YEAR_SAID) & ~after.str.contains(_YEAR_DENIED)) | (
         before.str.contains(r"[(] ?\z|[a-z], \z") & after.str.contains(r"\A[)]")
     )
-    return seen.select(pl.when(pl.col("value").str.contains(":")).then(before.str.contains(_TIME_SAID)).otherwise(year)).to_series()
+    value = pl.col("value")
+    return seen.select(
+        pl.when(value.str.contains(":", literal=True))
+        .then(before.str.contains(_TIME_SAID))
+        .when(value.str.contains(".", literal=True))
+        .then(~after.str.contains(r"\A[.][0-9]"))
+        .otherwise(year)
+    ).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -424,6 +431,6 @@ KIND = Kind(
     fake=_fake,
     not_before=WORD + b":.",
     not_after=WORD,
-    turn=2,
+    turn=3,
     rank=57,
 )

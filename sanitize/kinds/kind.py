@@ -56,8 +56,9 @@ class Kind:
     context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
                it (up to 16), in the same text; every byte beyond ASCII is a blank there. It looks at nothing else, so that a split of a
                corpus changes nothing.
-    turn       Kinds of the second turn are looked for in what those of the first left: their many shapes would find pieces of other
-               values, and one automaton for all would be too large to be fast.
+    turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is
+               looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
+               large for the engine to keep, and several times slower.
     country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
     """
 

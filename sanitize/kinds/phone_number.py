@@ -33,7 +33,7 @@ _ABROAD = "|".join(
     [rf"(?:{codes}){_GAP}(?:[(]0[)]{_GAP})?[0-9](?:{_GAP}[0-9]){{{size - 1}}}{_EXTENSION}{BOUND}" for size, codes in _USUAL.items()]
     + [rf"[0-9]{{2}}(?:{_GAP}[0-9]){{6,13}}{_EXTENSION}{BOUND}"]
 )
-_TRUNK = rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}(?:[ .-]|/))[0-9]{{2,8}}(?:[ .-][0-9]{{2,5}}){{0,4}}{_EXTENSION}{BOUND}"
+_TRUNK = rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}(?:[ .-]|/))[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUND}"
 # groups of digits as local numbers are written, with one separator throughout; none is the beginning of a longer number in common use
 _SHAPES = ("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4", "4-4-4")
 _LOCAL = "|".join(
@@ -109,9 +109,14 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     short = pl.col("value").str.contains(r"\A[0-9]{5,6}\z")
     # a plus that is no sign of arithmetic or of an added line
     plus = pl.col("value").str.contains(r"\A[+](?:[^0-9x]*[0-9]){9}") & pl.col("before").str.contains(r"[^ \n\t] ?[ (:>,;]\z")
-    taken = seen.select(pl.when(short).then(pl.col("before").str.contains(_SHORT)).otherwise(said | plus)).to_series()
-    # a trunk prefix: no piece of something longer, and a number that has been given out
-    whole = pl.col("value").str.contains(rf"\A(?:{_TRUNK})\z") & ~pl.col("before").str.contains("[0-9.:/=_-] ?\\z") & ~denied
+    taken = seen.select(pl.when(short).then(pl.col("before").str.contains(_SHORT)).otherwise(said | (plus & ~denied))).to_series()
+    # a trunk prefix: in brackets or before two groups, no piece of something longer, and a number that has been given out
+    whole = (
+        pl.col("value").str.contains(rf"\A(?:{_TRUNK})\z")
+        & pl.col("value").str.contains(r"[(]|[ .-].*[ .-]")
+        & ~pl.col("before").str.contains("[0-9.:/=_-] ?\\z")
+        & ~denied
+    )
     rows = seen.select((whole & ~pl.Series(taken) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")).arg_true()).to_series()
     if len(rows):
         number = _normalise(seen["value"].gather(rows)).str.replace(r"x.*\z", "")
@@ -262,7 +267,7 @@ KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
     pattern=(rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"),
-    turn=2,
+    turn=3,
     check=_check,
     doubtful=_doubtful,
     context=_context,

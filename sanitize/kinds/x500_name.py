@@ -19,8 +19,9 @@ _TEXT = r"(?:[A-Za-z0-9&()'.,+_-]|\r?\n?[ \t])"  # a folded line goes on after a
 _LAST = "[A-Za-z0-9][A-Za-z0-9&'._+-]*"
 # every part begins with a letter or digit, so that a name is one as soon as it has two, and no search for its end runs on in vain
 _EXCHANGE = rf"/[Oo]=(?:[A-Za-z0-9]{_TEXT}*/{_KEY})+"
-_UNIT = "[A-Z][A-Za-z0-9_&-]{1,24}"
-_NOTES = rf"{BOUND}[A-Z][A-Za-z'.-]{{0,24}}(?: [A-Z][A-Za-z'.-]{{0,24}}){{1,3}}(?:/{_UNIT}){{1,4}}@{_UNIT}"
+# no bounds on how often: counted letters in every capitalised word made the engine's tables too large to be kept
+_UNIT = "[A-Z][A-Za-z0-9_&-]+"
+_NOTES = rf"{BOUND}[A-Z][A-Za-z'.-]*(?: [A-Z][A-Za-z'.-]*)+(?:/{_UNIT})+@{_UNIT}"
 
 
 def _normalise(values: pl.Series) -> pl.Series:

@@ -26,7 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("batchwise",),
     ("run", "stream"),
     ("explain", "replay", "ask", "demo"),
-    ("doctor", "subject"),
+    ("doctor", "subject", "label"),
     ("__init__",),
     ("options", "shown"),
     ("verbs",),

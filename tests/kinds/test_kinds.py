@@ -66,6 +66,10 @@ def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]
             continue
         if not trail and text[stop:].encode()[:1] in [bytes([b]) for b in owner.not_after]:
             continue
+        if owner.doubtful is not None and owner.context is not None and owner.doubtful(pl.Series("value", [value]))[0]:
+            seen = pl.DataFrame({"value": [value], "before": [text[:start][-48:]], "after": [text[stop:][:16]]})
+            if not owner.context(seen)[0]:
+                continue
         out.append((owner.name, value, owner.check(pl.Series([value]))[0] if owner.check else None))
     return out
 
@@ -227,9 +231,6 @@ REFUSED = [
     ("123-00-4567", "US_SSN", "range"),
     ("123-45-0000", "US_SSN", "range"),
     ("123-45 6789", "US_SSN", "separator"),
-    ("113-555-6161", "PHONE_NUMBER", "range"),
-    ("713-155-6161", "PHONE_NUMBER", "range"),
-    ("+999 1234567", "PHONE_NUMBER", "impossible"),
 ]
 
 

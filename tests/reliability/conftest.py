@@ -40,9 +40,11 @@ DOCUMENTS, PER_SHARD, SEED = 60, 25, 1
 PLACES = re.compile(
     r"""\.gitignore | run\.lock | index\.json | documents/(aside/)?\d{5}\.parquet
     | tasks/(read|find)/\d{5}\.json | tasks/read/(aside|view-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
+    | tasks/known/(\d{5}|gathered)\.json | rounds/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet | rounds/entities\.parquet
+    | vault/rounds/(values/\d{5}|forms)\.parquet
     | tables/(occurrences|partial_counts|ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
-    | published/[0-9a-f]{32}\.json | runs/[0-9a-f]{16}/(plan\.json | counts/[a-z0-9_-]+\.parquet
+    | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts/[a-z0-9_-]+\.parquet
       | tasks/(apply-\d{5}|counts|flagged|blacklist|look-[a-z0-9-]+)\.json
       | (stage|edits|kept|rows|made|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet | sweep/(left-)?\d{5}\.parquet
       | drops/\d{5}\.parquet | looks/[a-z0-9_/-]+\.parquet)""",
@@ -228,6 +230,18 @@ def of_session(leader: int) -> list[int]:
             if int(session) == leader and state != "Z":
                 found.append(int(entry.parent.name))
     return found
+
+
+@pytest.fixture(scope="session")
+def places() -> re.Pattern[str]:
+    """All that may lie in WORK between two commands."""
+    return PLACES
+
+
+@pytest.fixture(scope="session")
+def hash_of_tree() -> Callable[[Path], str]:
+    """One hash of all files of a folder."""
+    return tree
 
 
 Build = Callable[[int, str], Path]

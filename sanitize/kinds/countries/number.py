@@ -25,14 +25,15 @@ RANK = 80
 STRONG = 44  # before CREDIT_CARD, whose pattern takes 13 to 19 digits: for numbers that hold a date of birth and a check digit besides
 _GAP = (
     "(?:[ -]?(?:[Nn]umber|NUMBER|[Nn]ummer|[Nn]umero|[Nn]o[.]|[Nn]o|NO|[Nn]r[.]?|[Nn]um[.]?|"
-    "ID|[Ii]d|n°|nº|№))?(?: is| est| ist|[ \\t:#=-]){1,3}"
+    "ID|[Ii]d|n°|nº|№))?(?: is| est| ist|[ \\t:：#=-]){1,3}"
 )
 _ROUNDS = 400  # of drawing a fake again whose check does not fit; three rounds do for most
 
 
 def words(*names: str) -> str:
     """Names as people write them: as given, in small and in capital letters."""
-    return "(?:" + "|".join(dict.fromkeys(form for name in names for form in (name, name.lower(), name.upper()))) + ")"
+    forms = dict.fromkeys(form for name in names for form in (name, name.lower(), name.upper()))
+    return "(?:" + "|".join((BOUND if form.isascii() else "") + form.replace(".", "[.]") for form in forms) + ")"
 
 
 def values_of(rows: U8) -> I64:
@@ -131,18 +132,18 @@ def number(
     pattern = rf"{BOUND}(?:{alone}){BOUND}"
     lead = None
     if named is not None:
-        lead = rf"{BOUND}{named}{_GAP}"
+        lead = rf"{named}{_GAP}"
         pattern += rf"|{lead}(?:{known}|{alone}){BOUND}"
     return Kind(
         name=name,
         about=about,
         country=country,
         pattern=pattern,
-        accepts=None if named is None else lambda found: found["value"].str.contains(rf"\A(?:{lead})?(?:{known}|{alone})\z"),
         check=check,
         normalise=normalise,
         fake=fake,
         lead=lead,
+        turn=2,
         rank=rank,
     )
 
