@@ -25,7 +25,11 @@ SHIPPED = {
     "dp_mlm": dict.fromkeys(KINDS, ("dp_mlm", 0)),
     "blacklist": dict.fromkeys(KINDS, None),
     "mask_words": dict.fromkeys(KINDS, ("mask_words", 0)),
-    "names": {**dict.fromkeys(FIRSTS | {"PERSON"}, ("rmft", 1)), **dict.fromkeys(SECRETS | NAMES, ("redact", 0)), **dict.fromkeys(LEFT, None)},
+    "names": {
+        **dict.fromkeys(FIRSTS | {"PERSON"}, ("rmft", 1)),
+        **dict.fromkeys(SECRETS | NAMES, ("redact", 0)),
+        **dict.fromkeys(LEFT, None),
+    },
     "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRETS, ("redact", 0))},
 }
 

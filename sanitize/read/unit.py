@@ -86,8 +86,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class Sample:
-    """About this share of the documents, drawn by their ids (where they have none, by their places) under a key of 16 bytes: a document of a
-    smaller share is in every larger one."""
+    """About this share of the documents, drawn by their ids (where they have none, by their places) under a key of 16 bytes: a document
+    of a smaller share is in every larger one."""
 
     share: float
     key: bytes = field(repr=False)
