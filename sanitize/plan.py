@@ -254,7 +254,7 @@ def _finders(find: Find, where: str) -> tuple[Finder, ...]:
 def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:
     """The kinds that a plan with these countries may name."""
     try:
-        return kinds_of(countries)
+        return kinds_of(countries, every_kind())
     except PlanError as error:
         raise PlanError(f"{where}: {error}") from None
 
