@@ -133,8 +133,10 @@ class Plan(BaseModel):
 
     @property
     def checked(self) -> list[str]:
-        """The kinds whose values the leak check looks for: those that are edited by a part that promises what is left."""
-        return [kind for kind, number in self.edited.items() if self.editors[number].policy != "ledger"]
+        """The kinds whose values the leak check looks for: those that are edited by a part that promises what is left, and whose texts do
+        not stand for other things elsewhere."""
+        promised = [kind for kind, number in self.edited.items() if self.editors[number].policy != "ledger"]
+        return [kind for kind in promised if not every_kind()[kind].common]
 
     @property
     def edited(self) -> dict[str, int]:

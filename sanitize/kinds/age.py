@@ -58,6 +58,7 @@ KIND = Kind(
     lead=_AHEAD,
     trail=rf"{_BEHIND}{BOUND}",
     accepts=_accepts,
+    common=True,
     turn=3,
     check=_check,
     normalise=_normalise,

@@ -436,6 +436,7 @@ KIND = Kind(
     fake=_fake,
     not_before=WORD + b":.",
     not_after=WORD,
+    common=True,
     turn=3,
     asked=True,
     telling=_telling,

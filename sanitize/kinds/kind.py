@@ -56,6 +56,8 @@ class Kind:
     context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
                it (up to 16), in the same text; every byte beyond ASCII is a blank there. It looks at nothing else, so that a split of a
                corpus changes nothing.
+    common     Texts of this kind stand for other things elsewhere (2001, 64, 10:30), and there are few of them. Each one found is
+               edited; the leak check does not look for its text in other places, and its stand-in may be a value of the corpus.
     turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is
                looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
                large for the engine to keep, and several times slower.
@@ -80,6 +82,7 @@ class Kind:
     gate: tuple[tuple[str, ...], str] | None = None
     doubtful: Callable[[pl.Series], pl.Series] | None = None
     context: Callable[[pl.DataFrame], pl.Series] | None = None
+    common: bool = False
     turn: int = 1
     country: str | None = None
     asked: bool = False
