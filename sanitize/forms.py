@@ -190,7 +190,7 @@ def _needles(path: Path, _time: int) -> Needles:
     words = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).str.contains(r"\A\p{L}+\z")
     short = (plain.lengths < _SHORT) | words.to_numpy()
     common = np.zeros(len(short), np.bool_)
-    for number, one in enumerate(kinds().values()):
+    for number, one in enumerate(every_kind().values()):
         mine = np.flatnonzero(plain.kind == number)
         if one.telling is not None and len(mine):
             spelled = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).gather(mine)

@@ -33,6 +33,7 @@ from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
 from sanitize.find.known import read_list
 from sanitize.keyed import Key
+from sanitize.kinds.kind import every_kind
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
 from sanitize.part import Finder
@@ -66,10 +67,13 @@ class Indexing:
         settings: Settings,
         finders: Sequence[Finder] = index.PATTERNS,
         countries: Sequence[str] = (),
+        kinds: Sequence[str] = (),
     ) -> None:
-        """`finders` and `countries` are a plan's: an index that was made with others is made again."""
+        """`finders`, `countries` and `kinds` are a plan's: an index that was made with others is made again. Of the kinds only those matter
+        that are looked for on request."""
         self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
         self.finders, self.countries = tuple(one.settled() for one in finders), tuple(sorted(countries))
+        self.named = tuple(sorted(name for name in set(kinds) if every_kind()[name].asked))
         self.stages = Stages(progress=settings.progress)
         self._sizes: dict[int, int] = {}  # bytes of text of each range of documents, by its first one, once they are known
         self.notes: list[str] = []
@@ -203,7 +207,7 @@ class Indexing:
         finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
         # the list is known by a keyed hash: index.json says nothing of it
         told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
-        return {"finders": finders, "countries": list(self.countries), "known": told}
+        return {"finders": finders, "countries": list(self.countries), "named": list(self.named), "known": told}
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -417,6 +421,7 @@ class Indexing:
             folder=self.work / "spill" / spill,
             finders=self.finders,
             countries=self.countries,
+            named=self.named,
         )
 
     def _second_round(self, results: Sequence[dict[str, Any]], aside: list[int]) -> list[dict[str, Any]]:

@@ -583,7 +583,7 @@ def run(
                 f"--known {settings.known}: lists values of {kind}, and plan {plan.name} says nothing of that kind; "
                 "add it to find.kinds, and to an [[edit]] or to leave"
             )
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries) as index:
+    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
         return Told("run", Run(index, plan, out).sanitize())
 
 
@@ -592,5 +592,5 @@ def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | No
     vault.apart(inputs, None, Path(work))
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries) as index:
+    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
         return Told("find", index.find())
