@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, forget, ledger, published, tombstones, vault
+from sanitize import apply, chosen, counts, crash, drill, forget, ledger, published, tombstones, vault
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
-from sanitize.find.known import read_list
+from sanitize.find.known import listed_for
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
@@ -56,6 +56,7 @@ class Run:
         self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
         self.spends = any(editor.unit for editor in plan.editors)
+        self._chosen = False  # whether the run has occurrences of its own
         self.written = 0  # documents of users who are to be forgotten
 
     def sanitize(self) -> dict[str, Any]:
@@ -80,6 +81,7 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "plan.json", self.plan.resolved())
         crash.at("run:described")
+        self._choose()
         drops = self._drop()
         listed = self._blacklist(drops)
         counted = self._count(drops)
@@ -150,6 +152,31 @@ class Run:
             jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, self.erased.names, self.erased.users))
         self.written = sum(result["written"] for result in here.map("forget", jobs))
 
+    @property
+    def occurrences(self) -> list[Path]:
+        """What the plan takes of the index's occurrences, one file a task."""
+        return self.index.files("runs", self.hash, "chosen", "occurrences") if self._chosen else self.index.files("tables", "occurrences")
+
+    def _choose(self) -> None:
+        """Leave out what the plan allows, and what is not sure enough for it."""
+        if not self.plan.find.rules:
+            return
+        values, jobs = self.index.files("vault", "values"), []
+        for no, (occurrences, spelled) in enumerate(zip(self.occurrences, values, strict=True)):
+            task = chosen.ChooseTask(
+                occurrences=occurrences,
+                values=spelled,
+                rules=self.plan.find.rules,
+                erased=self.erased.values,
+                folder=self.index.work / "spill" / f"choose-{no}",
+            )
+            outputs = {f"{name}.parquet": self.folder / "chosen" / name / f"{no:05d}.parquet" for name in ("occurrences", "skipped", "ids")}
+            jobs.append(self._job(f"choose-{no:05d}", chosen.choose_task, task, outputs, task.erased))
+        self.index.map("choose", jobs)
+        with disk_trouble(self.index.work):
+            chosen.left_alone(values, self.index.files("runs", self.hash, "chosen", "ids"), self.folder / "counts")
+        self._chosen = True
+
     def _ground(self, drops: Sequence[Path]) -> Ground:
         """The corpus as parts may look at it that read texts before anything is edited."""
         folder = self.folder / "looks"
@@ -162,7 +189,7 @@ class Run:
             documents=self.index.documents,
             leaves=self.index.leaves,
             ranges=self.index.ranges,
-            occurrences=self.index.files("tables", "occurrences"),
+            occurrences=self.occurrences,
             folder=folder,
             spill=self.index.work / "spill",
             fingerprint=self.index.record_of("plan", self.hash, *([self.erased.users] if self.written else [])),
@@ -210,11 +237,13 @@ class Run:
     def _kinds(self, documents_by_kind: dict[str, int], drops: Sequence[Path]) -> dict[str, dict[str, Any]]:
         """What was found, by kind, in the documents that remain."""
         left = None
-        if drops:
+        if drops or self._chosen:
             with self.index.stages.measure("count"), disk_trouble(self.index.work):
-                remaining = [self.folder / "counts" / "left.parquet"]
+                remaining = [self.folder / "counts" / "left.parquet"] if drops else self.occurrences
                 left = counts.kinds_left(self.index.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
-        return kinds_found(self.plan, self.index.value_counts, self.index.files("tables", "skipped"), documents_by_kind, left)
+        skipped = self.index.files("tables", "skipped")
+        skipped += self.index.files("runs", self.hash, "chosen", "skipped") if self._chosen else []
+        return kinds_found(self.plan, self.index.value_counts, skipped, documents_by_kind, left)
 
     def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
         """What the editors need counted, in their order."""
@@ -226,7 +255,8 @@ class Run:
             found = counts.for_editors(
                 self.index.engine,
                 tuple(self.plan.editors),
-                occurrences=self.index.files("tables", "occurrences"),
+                occurrences=self.occurrences,
+                fewer=self._chosen,
                 counted=self.index.value_counts,
                 values=self.index.files("vault", "values"),
                 drops=drops,
@@ -280,7 +310,11 @@ class Run:
                     "flagged",
                     lambda task: {
                         "values": Flagged.write(
-                            self.index.files("vault", "values"), self.plan.checked, task.folder / "flagged.parquet", self.erased.values
+                            self.index.files("vault", "values"),
+                            self.plan.checked,
+                            task.folder / "flagged.parquet",
+                            self.erased.values,
+                            chosen.ids_left_alone(self.folder / "counts"),
                         )
                     },
                     Aside(self.index.work / "spill" / "flagged"),
@@ -307,7 +341,8 @@ class Run:
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
             values = self.index.files("vault", "values")
-            self.passes, _ = write_passes(values, self.plan.checked, work / "spill" / "passes", also=self.erased.values)
+            alone = chosen.ids_left_alone(self.folder / "counts")
+            self.passes, _ = write_passes(values, self.plan.checked, work / "spill" / "passes", also=self.erased.values, alone=alone)
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -353,7 +388,7 @@ class Run:
             editors=tuple(self.plan.editors),
             counts=counted,
             by_position=self.index.by_position,
-            occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *mentioned, *sweep),
+            occurrences=(self.occurrences[no], *mentioned, *sweep),
             gone=(*numbers.tolist(), *written),
             folder=self.index.work / "spill" / f"apply-{no}",
             erased=erased,
@@ -550,13 +585,9 @@ def run(
     out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
     vault.apart(inputs, out, work)
     settings = settings or Settings()
+    if settings.known:
+        listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
-    for kind in read_list(settings.known)["kind"].unique(maintain_order=True) if settings.known else ():
-        if kind not in plan.find.kinds:
-            raise UsageError(
-                f"--known {settings.known}: lists values of {kind}, and plan {plan.name} says nothing of that kind; "
-                "add it to find.kinds, and to an [[edit]] or to leave"
-            )
     with Indexing(inputs, work, settings, plan.finders, plan.find.countries) as index:
         return Told("run", Run(index, plan, out).sanitize())
 

@@ -19,7 +19,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("ledger", "matcher", "overlaps", "lexicon"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
-    ("corpus", "index", "gathered", "report", "publish", "forms", "places", "forget"),
+    ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full", "published", "settings"),
     ("manifest", "reading", "counts", "blacklist", "verify"),
     ("indexing", "drill", "reporting"),
