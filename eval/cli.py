@@ -88,6 +88,44 @@ def frontier(
     _show([report], out, as_json)
 
 
+@app.command("receipt")
+def receipt_(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="a folder that `sanitize-train unlearn` left (of any method)")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="where receipt.json and receipt.md go")],
+    before: Annotated[
+        Path | None, typer.Option(metavar="RUN|CHECKPOINT", help="the model before (default: what RUN says)", show_default=False)
+    ] = None,
+    forget: Annotated[
+        Path | None, typer.Option(metavar="IDS", help="what was to be forgotten (default: what RUN says)", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="the documents, where they lie elsewhere by now", show_default=False)
+    ] = None,
+    control: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="documents of the same kind that nobody trained on", show_default=False)
+    ] = None,
+    retrained: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="a run that was trained without the documents", show_default=False)
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="documents of each set that are asked for")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="of the prompts")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Attack a model before and after it was to forget documents, and write what was found (exit 4 where more than chance is left)."""
+    from sanitize.errors import LeakFound
+
+    from .receipt import receipt, write
+
+    told = receipt(
+        folder, before=before, forget=forget, data=data, control=control, retrained=retrained, most=most, seed=seed, device=device, say=_say
+    )
+    page = write(told, out)
+    typer.echo(json.dumps(told, sort_keys=True) if as_json else "\n".join([*told["words"], f"receipt: {page}"]))
+    if told["found"]["anything"]:
+        raise LeakFound(f"{folder}: more of the forgotten documents is left than chance gives; see {page}")
+
+
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """The metrics that a suite can use."""

@@ -87,6 +87,12 @@ class Model:
         return None if token is None else int(token)
 
     @property
+    def lead(self) -> list[int]:
+        """The tokens that the tokenizer puts before every text of its own accord, as training does; mostly none."""
+        bare, full = self.encode(["a"])[0], list(self.tokenizer("a", verbose=False)["input_ids"])
+        return next((full[:at] for at in range(len(full)) if full[at : at + len(bare)] == bare), [])
+
+    @property
     def pad(self) -> int:
         """The token that fills rows up. It is masked wherever it stands."""
         for token in (self.tokenizer.pad_token_id, self.eos):

@@ -43,12 +43,12 @@ class Texts:
         return Texts(tuple(self.doc_ids[row] for row in rows), tuple(self.texts[row] for row in rows))
 
 
-def read_texts(path: str | Path, *, column: str = "text", part: Part = "whole", most: int | None = None) -> Texts:
+def read_texts(path: str | Path, *, column: str = "text", ids: str = "doc_id", part: Part = "whole", most: int | None = None) -> Texts:
     """The texts of a published folder, or of a file or folder of Parquet or JSON lines; empty ones are left out.
 
-    `body` is what follows a mail's header block. A missing `doc_id` is the row's number as text. UsageError where there is nothing to read.
+    `body` is what follows a mail's header block. A missing id is the row's number as text. UsageError where there is nothing to read.
     """
-    frame = _frame(Path(path), column)
+    frame = _frame(Path(path), column, ids)
     if part == "body":
         frame = frame.with_columns(pl.col("text").str.replace(_HEADER, ""))
     frame = frame.filter(pl.col("text").str.len_bytes() > 0)
@@ -57,7 +57,7 @@ def read_texts(path: str | Path, *, column: str = "text", part: Part = "whole", 
     return Texts(tuple(frame["doc_id"].to_list()), tuple(frame["text"].to_list())).first(most)
 
 
-def _frame(path: Path, column: str) -> pl.DataFrame:
+def _frame(path: Path, column: str, ids: str) -> pl.DataFrame:
     """`doc_id` and `text` of all documents, in order."""
     if (path / "manifest.json").is_file():
         files = [shard.path for shard in Corpus.open(path).shards]
@@ -75,26 +75,37 @@ def _frame(path: Path, column: str) -> pl.DataFrame:
             raise OutputBroken(f"{file}: cannot be read as {file.suffix[1:] or 'a table'} ({type(error).__name__})") from None
         if column not in frame.columns:
             raise UsageError(f"{file}: no column {column}; it has {', '.join(sorted(frame.columns))}")
-        ids = [pl.col("doc_id").cast(pl.String)] if "doc_id" in frame.columns else [pl.lit(None, pl.String).alias("doc_id")]
-        frames.append(frame.select(*ids, pl.col(column).cast(pl.String).fill_null("").alias("text")))
+        name = pl.col(ids) if ids in frame.columns else pl.lit(None)
+        frames.append(frame.select(name.cast(pl.String).alias("doc_id"), pl.col(column).cast(pl.String).fill_null("").alias("text")))
     return pl.concat(frames).with_columns(pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)))
 
 
 # ---- addresses ----
 
 
-def addresses(texts: Sequence[str]) -> pl.DataFrame:
-    """The mail addresses in texts: `text_no`, `start` and `stop` in code points, `address` in its identity form, in order."""
+def values_in(texts: Sequence[str]) -> pl.DataFrame:
+    """The values in texts: `text_no`, `start` and `stop` in code points, `kind`, `value`, `normalised` (its identity form), in order."""
     from sanitize.find.patterns import Patterns
     from sanitize.keyed import Key
 
     finder = Patterns(Key.from_seed(0))  # for value ids, which are not used here
     found = finder.run(pa.array(texts, pa.large_string()))
-    distinct = pl.DataFrame({"address": pl.Series(found.distinct.normalised), "kind": found.distinct.kind})
-    kind = [one.name for one in finder.kinds].index(ADDRESS)
+    names = np.array([one.name for one in finder.kinds], dtype=object)
+    distinct = pl.DataFrame(
+        {
+            "kind": pl.Series(names[found.distinct.kind], dtype=pl.String),
+            "value": pl.Series(found.distinct.value),
+            "normalised": pl.Series(found.distinct.normalised),
+        }
+    )
     frame = pl.DataFrame({"text_no": found.text_no, "start": found.start, "stop": found.stop, "which": found.which})
     frame = frame.join(distinct.with_row_index("which").with_columns(pl.col("which").cast(pl.Int64)), on="which", maintain_order="left")
-    return frame.filter(pl.col("kind") == kind).select("text_no", "start", "stop", "address")
+    return frame.drop("which")
+
+
+def addresses(texts: Sequence[str]) -> pl.DataFrame:
+    """The mail addresses in texts: `text_no`, `start` and `stop` in code points, `address` in its identity form, in order."""
+    return values_in(texts).filter(pl.col("kind") == ADDRESS).select("text_no", "start", "stop", address="normalised")
 
 
 def vault_addresses(work: str | Path) -> dict[str, int]:

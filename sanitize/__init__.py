@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from sanitize.explain import explain
     from sanitize.indexing import Settings
     from sanitize.kinds.kind import Kind, kinds
+    from sanitize.label import label
     from sanitize.plan import Plan, load_plan
     from sanitize.read import Roles
     from sanitize.replay import replay
     from sanitize.reporting import report
     from sanitize.run import find, run
     from sanitize.shards import Corpus
+    from sanitize.stream import stream
     from sanitize.subject import subject
     from sanitize.verify import check as verify
 
@@ -42,12 +44,14 @@ _HOMES = {
     "explain": "explain",
     "find": "run",
     "kinds": "kinds.kind",
+    "label": "label",
     "load_plan": "plan",
     "replay": "replay",
     "report": "reporting",
     "run": "run",
     "sql": "ask",
     "status": "ask",
+    "stream": "stream",
     "subject": "subject",
     "top": "ask",
     "verify": "verify:check",
@@ -67,12 +71,14 @@ __all__ = [
     "explain",
     "find",
     "kinds",
+    "label",
     "load_plan",
     "replay",
     "report",
     "run",
     "sql",
     "status",
+    "stream",
     "subject",
     "top",
     "verify",

@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 
 from sanitize import tables
 from sanitize.cells import Leaf, replaced
-from sanitize.keyed import Key, siphash
+from sanitize.keyed import Key, pseudonyms
 from sanitize.ledger import Spent
 from sanitize.part import Batch, Counts, Editor, Rewrites, Sight
+from sanitize.past import followed
 from sanitize.rowgroups import Groups
 from sanitize.shards import CellColumn, Documents, cells_of, table_writer, writer
 from sanitize.spans import Buffers, arrow, cut_nested, splice
@@ -66,6 +67,7 @@ class ApplyTask:
     folder: Path
     erased: tuple[int, ...] = ()  # values of people who are to be forgotten: a label takes their place, whatever the plan says
     shunned: tuple[str, ...] = ()  # what stands before the @ in their addresses: no variant may say it again
+    earlier: tuple[Path, ...] = ()  # for editors that are `ordered`: the variants that other tasks made
 
     @property
     def told(self) -> str:
@@ -82,6 +84,7 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
     """Rewrite one task; returns rows and bytes of the shard, and what happened to the occurrences of each kind."""
     for editor, counts in zip(task.editors, task.counts, strict=True):
         editor.open(task.key, counts)
+    past = followed(task.editors, task.counts, task.earlier)
     occurrences = _occurrences(task)
     schema = output_schema(task.documents, task.policies)
     done = _Tally()
@@ -108,8 +111,10 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
             if not table.num_rows:
                 at = stop
                 continue
-            made = _Sheet(task, table, occurrences.slice(at, stop))
+            made = Sheet(task, table, occurrences.slice(at, stop))
             at = stop
+            for one in past:
+                one.settle()
             rows_out.write_table(table.select(["doc_no"]))
             edits_out.write_table(made.edits)
             kept_out.write_table(made.kept)
@@ -123,12 +128,14 @@ def apply_task(task: ApplyTask) -> dict[str, Any]:
         groups.flush()
         if not rows:
             out.write_table(schema.empty_table())
+    for one in past:
+        one.write(task.folder / "made.parquet")
     told = {"by_kind": done.by_kind, "masked": done.masked, "words": done.words, "erased": done.erased}
     return {"rows": rows, "bytes": shard.stat().st_size, **told}
 
 
 @dataclass(frozen=True, repr=False)
-class _Occurrences:
+class Occurrences:
     """The columns of a task's occurrences that matter here, as arrays."""
 
     doc_no: I64
@@ -144,20 +151,20 @@ class _Occurrences:
     kept: tuple[npt.NDArray[np.bool_], ...]  # one column an editor
     names: pa.Array
 
-    def slice(self, low: int, high: int) -> _Occurrences:
+    def slice(self, low: int, high: int) -> Occurrences:
         return self.take(np.arange(low, high))
 
-    def take(self, rows: I64) -> _Occurrences:
+    def take(self, rows: I64) -> Occurrences:
         """Some of the occurrences."""
         columns = {name: getattr(self, name)[rows] for name in _ARRAYS}
-        return _Occurrences(**columns, kept=tuple(kept[rows] for kept in self.kept), names=self.names)
+        return Occurrences(**columns, kept=tuple(kept[rows] for kept in self.kept), names=self.names)
 
 
 _ARRAYS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id", "swept", "erased")
 _COLUMNS = [*_ARRAYS[:-2], "finder"]
 
 
-def _occurrences(task: ApplyTask) -> _Occurrences:
+def _occurrences(task: ApplyTask) -> Occurrences:
     """The task's occurrences of edited kinds, sorted, with a flag per editor for those that stay."""
     edited = sorted({kind for editor in task.editors for kind in editor.kinds})
     read = [pq.read_table(path, columns=_COLUMNS, partitioning=None) for path in task.occurrences]
@@ -195,7 +202,7 @@ def _occurrences(task: ApplyTask) -> _Occurrences:
         _kept(task, editor, counts, columns, kind.dictionary) & (free | ("goes" in counts.tables))
         for editor, counts in zip(task.editors, task.counts, strict=True)
     )
-    return _Occurrences(kept=kept, names=kind.dictionary, **columns)
+    return Occurrences(kept=kept, names=kind.dictionary, **columns)
 
 
 def _kept(task: ApplyTask, editor: Editor, counts: Counts, columns: dict[str, npt.NDArray[Any]], names: pa.Array) -> npt.NDArray[np.bool_]:
@@ -215,10 +222,10 @@ def _kept(task: ApplyTask, editor: Editor, counts: Counts, columns: dict[str, np
     return kept & of_mine
 
 
-class _Sheet:
+class Sheet:
     """One batch on the table: the editors have been over it, overlaps are settled, the texts are spliced."""
 
-    def __init__(self, task: ApplyTask, table: pa.Table, found: _Occurrences) -> None:
+    def __init__(self, task: ApplyTask, table: pa.Table, found: Occurrences) -> None:
         self.labels: list[pa.Table] = []
         self.masked = 0
         self.unchecked = [no for no, editor in enumerate(task.editors) if editor.policy == "ledger"]
@@ -259,8 +266,8 @@ class _Sheet:
         self.edited_rows = edits.row
 
     def _edit(
-        self, task: ApplyTask, found: _Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray, cells: _Texts
-    ) -> tuple[_Edits, _Occurrences, I64, I64]:
+        self, task: ApplyTask, found: Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray, cells: _Texts
+    ) -> tuple[_Edits, Occurrences, I64, I64]:
         """What the editors say, one after the other; a kind belongs to the first editor that names it. Words that an editor found by
         reading become occurrences among the others, which are returned too, each with its leaf and its place there."""
         rows, texts, parts = [], [], []
@@ -340,7 +347,7 @@ class _Sheet:
         )
         return edits, found, leaf, flat
 
-    def _settle(self, edits: _Edits, found: _Occurrences) -> _Edits:
+    def _settle(self, edits: _Edits, found: Occurrences) -> _Edits:
         """Edits that do not overlap: one inside another vanishes, and of two that cross the later part's remainder is masked."""
         if not len(edits.row):
             return edits
@@ -377,7 +384,7 @@ class _Sheet:
         keep = np.flatnonzero(alive & (stop > start))
         return _Edits(edits.row[keep], start[keep], stop[keep], edits.part[keep], text.take(pa.array(keep)))
 
-    def _edit_table(self, task: ApplyTask, edits: _Edits, found: _Occurrences) -> pa.Table:
+    def _edit_table(self, task: ApplyTask, edits: _Edits, found: Occurrences) -> pa.Table:
         parts = pa.array([*(editor.use for editor in task.editors), SUBJECT], pa.string())
         arrays = {
             "doc_no": pa.array(found.doc_no[edits.row]),
@@ -390,7 +397,7 @@ class _Sheet:
         }
         return pa.table([arrays[name] for name in tables.EDITS.schema.names], schema=tables.EDITS.schema)
 
-    def _kept_table(self, edits: _Edits, found: _Occurrences) -> pa.Table:
+    def _kept_table(self, edits: _Edits, found: Occurrences) -> pa.Table:
         """The kept occurrences that no edit touches, in output bytes, as far as the leak check looks for them."""
         kept = np.flatnonzero(np.logical_or.reduce(found.kept)) if found.kept else np.empty(0, np.int64)
         cell = _cell_key(found)
@@ -451,7 +458,7 @@ class _Texts:
     known_by: pa.Array
     table: pa.Table
 
-    def rewritten(self, editor: Editor, found: _Occurrences, mine: I64, next_row: int) -> Iterator[tuple[Rewrites, I64, _Words]]:
+    def rewritten(self, editor: Editor, found: Occurrences, mine: I64, next_row: int) -> Iterator[tuple[Rewrites, I64, _Words]]:
         """What the editor replaces, column by column; the occurrence of each, and for what is none a new row from `next_row` on."""
         for number, (column, buffers) in enumerate(zip(self.columns, self.buffers, strict=True)):
             here = mine[self.leaf[mine] == number]
@@ -479,7 +486,7 @@ class _Texts:
             yield made, row, _Words(docs[text_no], column.cells[text_no], made.start[alone], made.stop[alone], leaf, text_no)
 
 
-def _with_words(found: _Occurrences, leaf: I64, flat: I64, words: list[_Words]) -> tuple[_Occurrences, I64, I64, I64]:
+def _with_words(found: Occurrences, leaf: I64, flat: I64, words: list[_Words]) -> tuple[Occurrences, I64, I64, I64]:
     """The occurrences with words among them, in order; the new place of each row, and all leaves and places in them."""
     columns = {name: np.concatenate([getattr(found, name), *(getattr(one, name) for one in words)]) for name in ("doc_no", "cell")}
     for side in ("start", "stop"):
@@ -496,7 +503,7 @@ def _with_words(found: _Occurrences, leaf: I64, flat: I64, words: list[_Words]) 
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     leaf, flat = np.concatenate([leaf, *(one.leaf for one in words)]), np.concatenate([flat, *(one.flat for one in words)])
-    return _Occurrences(**columns, kept=kept, names=names).take(order), place, leaf[order], flat[order]
+    return Occurrences(**columns, kept=kept, names=names).take(order), place, leaf[order], flat[order]
 
 
 class _Tally:
@@ -507,7 +514,7 @@ class _Tally:
         self.masked = self.words = 0
         self.erased: dict[str, int] = {}
 
-    def add(self, made: _Sheet) -> None:
+    def add(self, made: Sheet) -> None:
         names = made.found.names.to_pylist()
         for what, rows in (("occurrences", slice(None)), ("kept", made.kept_rows)):
             for kind, times in enumerate(np.bincount(made.found.kind[rows], minlength=len(names)).tolist()):
@@ -533,7 +540,7 @@ def says(replacements: pl.Series, shunned: Sequence[str]) -> pl.Series:
     return replacements.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(shunned).implode()).fill_null(False)
 
 
-def _cell_key(found: _Occurrences) -> I64:
+def _cell_key(found: Occurrences) -> I64:
     """A number for every cell that holds occurrences, ascending in their order."""
     new = (np.diff(found.doc_no, prepend=-1) != 0) | (np.diff(found.cell, prepend=-1) != 0)
     return np.cumsum(new).astype(np.int64)
@@ -555,7 +562,7 @@ def _places(columns: list[CellColumn], rows: int, row: I64, cell: npt.NDArray[np
     return leaf_of[at], flat_of[at]
 
 
-def _values(buffers: list[Buffers], leaf: I64, flat: I64, found: _Occurrences) -> pa.Array:
+def _values(buffers: list[Buffers], leaf: I64, flat: I64, found: Occurrences) -> pa.Array:
     """The text of every occurrence."""
     pieces, order = [], []
     for number, one in enumerate(buffers):
@@ -581,8 +588,5 @@ def _columns(task: ApplyTask, table: pa.Table) -> pa.Table:
     for name, policy in task.policies.items():
         if policy == "pseudonymize":
             place = table.schema.get_field_index(name)
-            encoded = table.column(place).chunk(0).cast(pa.large_string()).dictionary_encode()
-            hashed = siphash(encoded.dictionary, task.key.subkey(f"pseudonym/{name}"))
-            names = pa.array([f"{name[0]}{number:016x}" for number in hashed.tolist()], pa.large_string())
-            table = table.set_column(place, name, names.take(encoded.indices))
+            table = table.set_column(place, name, pseudonyms(table.column(place).chunk(0), name, task.key))
     return table

@@ -15,7 +15,23 @@ from typing import Annotated
 import typer
 
 # in the order of --help; each is sanitize/verbs/NAME.py
-VERBS = ("run", "find", "explain", "top", "sql", "subject", "verify", "report", "replay", "demo", "doctor", "list", "status")
+VERBS = (
+    "run",
+    "stream",
+    "find",
+    "explain",
+    "top",
+    "sql",
+    "subject",
+    "verify",
+    "label",
+    "report",
+    "replay",
+    "demo",
+    "doctor",
+    "list",
+    "status",
+)
 
 app = typer.Typer(
     name="sanitize",

@@ -1,8 +1,9 @@
 """What is counted over the whole corpus, in SQL: the only room that sees all of it at once.
 
-A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `part_stores` (what variants are
-drawn from), or queries of its own, which it asks in `gather`. Counts are taken over what earlier parts left; only `value_ids` are those
-of the whole corpus, since a variant must not be a value of a dropped document either.
+A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `known_values` (those of its
+kinds, raw), `part_stores` (what variants are drawn from), or queries of its own, which it asks in `gather`. Counts are taken over what
+earlier parts left; only `value_ids` and `known_values` are of the whole corpus, since a variant must not be a value of a dropped
+document either.
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ def for_editors(
             tables["part_stores"] = folder / f"{number}-part_stores.parquet"
             only = _value_ids(engine, left, folder / f"{number}-ids.parquet") if drops else None
             part_stores(editor.kinds, values, tables["part_stores"], only)
+        if "known_values" in editor.needs:
+            tables["known_values"] = folder / f"{number}-known_values.parquet"
+            engine.sql(queries.query("known_values").text, {"values": values, "chosen_kinds": [chosen]}, tables["known_values"])
         if "blacklist" in editor.needs:
             tables["blacklist"] = blacklist or folder / "no-blacklist.parquet"
             if blacklist is None:
@@ -121,7 +125,7 @@ def _value_ids(engine: Engine, left: Sequence[Path], out: Path) -> I64:
 
 # What may stand in a variant: parts that look like names. Anything longer or odder may itself hold an address or a number
 # (bounce-7-bob=example.com, [192.0.2.1]), which a variant would then carry to new places.
-_NAMELIKE = {
+NAMELIKE = {
     "first": r"\A[a-z]{2,20}[0-9]{0,4}\z",
     "local": r"\A[a-z]{2,24}[0-9]{0,4}\z",
     "last": r"\A[a-z]{1,20}(?:[._-][a-z]{1,20}){0,2}[0-9]{0,4}\z",
@@ -129,7 +133,7 @@ _NAMELIKE = {
     "host": r"\A(?:[a-z0-9-]{1,20}[.])*[a-z0-9-]*[a-z][a-z0-9-]*[.][a-z]{2,24}\z",
     "tld": r"\A[a-z]{2,24}\z",
 }
-_LONGEST = 32
+LONGEST = 32
 
 
 def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I64 | None = None) -> None:
@@ -167,7 +171,7 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I
     frames = []
     for (name, part), series in sorted(found.items()):
         texts = pl.concat([one.rename("text") for one in series]).str.to_lowercase().unique().sort()
-        texts = texts.filter(texts.str.contains(_NAMELIKE[part]) & (texts.str.len_bytes() <= _LONGEST))
+        texts = texts.filter(texts.str.contains(NAMELIKE[part]) & (texts.str.len_bytes() <= LONGEST))
         frames.append(pl.DataFrame({"kind": [name], "part": [part]}).join(texts.to_frame(), how="cross"))
     empty = pl.DataFrame(schema={"kind": pl.String, "part": pl.String, "text": pl.String})
     pl.concat([empty, *frames]).write_parquet(out, compression="lz4")

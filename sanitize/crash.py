@@ -30,6 +30,9 @@ POINTS = (
     "publish:paged",  # a page stands there
     "publish:built",  # the folder beside OUT is whole
     "swap:aside",  # where folders cannot be exchanged: OUT has stepped aside
+    "stream:emitted",  # a batch of a stream is where it belongs, and not acknowledged
+    "stream:written",  # what the state is to say lies on the disk, and nothing points at it
+    "stream:committed",  # the batch is acknowledged
     "swap:done",  # OUT is the new one; the old one may still lie beside it
 )
 

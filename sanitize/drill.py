@@ -29,7 +29,7 @@ from sanitize.cells import Leaf, flatten, plain
 from sanitize.engines.engine import Engine
 from sanitize.errors import OutputBroken
 from sanitize.keyed import Draws, Key
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.looks import Ground
 from sanitize.matcher import Flagged
 from sanitize.plan import Plan
@@ -44,13 +44,17 @@ _SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())]
 # one invented value of each kind: what the others are shaped after. A kind without one is not drilled, and the report says so.
 _EXAMPLES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
+    "CRYPTO": "0x52908400098527886e0f7030069857d2e4169ee7",
     "EMAIL_ADDRESS": "anna.kowal@mail.example.com",
     "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
     "IP_ADDRESS": "203.0.113.77",
+    "MAC_ADDRESS": "00:1b:44:11:3a:b7",
     "MESSAGE_ID": "20010514.163900.4711.kowal@mail.example.com",
     "PHONE_NUMBER": "212-555-0187",
     "URL": "http://www.example.com/people/anna?id=42",
+    "SECRET": "ghp_0123456789abcdefghijABCDEFGHIJ012345",
     "US_SSN": "123-45-6789",
+    "X500_NAME": "/O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=AKOWAL4711",
 }
 _NUMBERS = ("CREDIT_CARD", "PHONE_NUMBER", "US_SSN")
 _WORDS = "the a of to and in report table meeting paper window river garden market letter winter station bridge harbour music".split()
@@ -201,7 +205,7 @@ def _documents(key: Key, edited: Sequence[str], anchors: int, shapes: Sequence[_
 
 def _values(key: Key, kind: str) -> list[str]:
     """The values of one kind, one for each person, all different."""
-    one, count = kinds()[kind], 4 * PEOPLE
+    one, count = every_kind()[kind], 4 * PEOPLE
     examples = pl.Series([_EXAMPLES[kind]] * count)
     ids = pa.array([f"person {number}" for number in range(count)]).dictionary_encode()
     drawn = one.fake(examples, Draws.of(key, f"drill/{kind}", ids, np.zeros(count, np.int32), np.zeros(count, np.int64)), False)

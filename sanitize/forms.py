@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.decoded import VIEWS
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.matcher import Flagged, compatible
 
 I64 = npt.NDArray[np.int64]
@@ -78,7 +78,7 @@ def write_passes(
 
 def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], alone: Sequence[int]) -> pl.DataFrame:
     """The rows of a pass for a table of values."""
-    numbers = {name: number for number, name in enumerate(kinds())}
+    numbers = {name: number for number, name in enumerate(every_kind())}
     frame = frame.with_columns(
         pl.col("kind").cast(pl.String), pl.col("value_id"), normal=pl.coalesce("normalised", "value"), lower=_lower(frame["value"])
     )
@@ -153,7 +153,7 @@ class Needles:
 
     def digests(self, known: set[str]) -> list[tuple[str, str]]:
         """Which of the digests in `known` are of a value of this pass: (digest, kind)."""
-        names = list(kinds())
+        names = list(every_kind())
         table = pq.read_table(self.path, columns=["form", "kind", "what", "spelled"], partitioning=None)
         table = table.filter(pc.less(table.column("what"), _REAL))
         found: dict[str, str] = {}
@@ -169,7 +169,7 @@ class Needles:
 
     def collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
         """Those rows of (kind, form, normal) whose replacement is a value of this pass: as it is, or as its kind reads it."""
-        numbers = {name: number for number, name in enumerate(kinds())}
+        numbers = {name: number for number, name in enumerate(every_kind())}
         real = pl.DataFrame(pq.read_table(self.path, columns=["form", "kind", "what"], partitioning=None)).filter(pl.col("what") != _DIGITS)
         asked = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
         same = asked.join(real.select("form").unique(), on="form", how="semi")
@@ -191,7 +191,7 @@ def _needles(path: Path, _time: int) -> Needles:
     words = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).str.contains(r"\A\p{L}+\z")
     short = (plain.lengths < _SHORT) | words.to_numpy()
     common = np.zeros(len(short), np.bool_)
-    for number, one in enumerate(kinds().values()):
+    for number, one in enumerate(every_kind().values()):
         mine = np.flatnonzero(plain.kind == number)
         if one.telling is not None and len(mine):
             spelled = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).gather(mine)

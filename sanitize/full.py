@@ -27,7 +27,7 @@ from sanitize.cells import flatten, leaves
 from sanitize.decoded import digests, views
 from sanitize.engines.engine import Engine
 from sanitize.forms import FULL, Needles
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
 from sanitize.places import VerifyTask, batches, inside_kept, owned
 from sanitize.shards import cells_of
@@ -316,12 +316,12 @@ class _Seen:
         """Replacements that are values of the corpus."""
         edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
         edits = edits.select(pl.col("kind").cast(pl.String), value="replacement").unique()
-        edits = edits.filter(pl.col("kind").is_in(list(kinds())))  # a mention becomes a label, which stands for no value
+        edits = edits.filter(pl.col("kind").is_in(list(every_kind())))  # a mention becomes a label, which stands for no value
         asked = []
         for (name,), group in edits.group_by("kind"):
-            if str(name) not in kinds():
+            if str(name) not in every_kind():
                 continue  # a word that is no value of any kind
-            normal = kinds()[str(name)].normalise(group["value"])
+            normal = every_kind()[str(name)].normalise(group["value"])
             asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:
             for kind, times in self.needles.collisions(pl.concat(asked)).group_by("kind").len().sort("kind").iter_rows():

@@ -28,7 +28,7 @@ from sanitize.cells import Leaf, leaves
 from sanitize.find import patterns
 from sanitize.headers import sections
 from sanitize.keyed import Key, siphash, value_ids
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.overlaps import Claims, settle
 from sanitize.part import Column, Finder
 from sanitize.read import faults
@@ -80,8 +80,8 @@ class FirstRound:
 
 def find_task(task: FindTask) -> dict[str, Any]:
     """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""
-    names = pa.array(list(kinds()), pa.string())
-    finder = patterns.Patterns(task.key, task.countries) if task.countries else patterns.Patterns(task.key)  # type: ignore[call-arg]
+    names = pa.array(list(every_kind()), pa.string())
+    finder = patterns.Patterns(task.key, task.countries)
     look = _Look(task, finder)
     made = _Made(task, names)
     text_bytes = documents = 0
@@ -116,7 +116,7 @@ def find_task(task: FindTask) -> dict[str, Any]:
 def known_task(task: FindTask) -> dict[str, Any]:
     """The second round of one task: what the first one found, and what its finders find now that the whole corpus was looked at."""
     assert task.before is not None
-    names = pa.array(list(kinds()), pa.string())
+    names = pa.array(list(every_kind()), pa.string())
     look = _Look(task, None)
     made = _Made(task, names)
     made.carry(task.before)
@@ -171,7 +171,7 @@ class _Seen:
     def shown(self) -> pl.DataFrame:
         """What the next finder sees of them."""
         frame = pl.DataFrame({name: getattr(self, name) for name in _SHOWN})
-        return frame.with_columns(pl.Series("kind", list(kinds()), dtype=pl.String).gather(frame["kind"]))
+        return frame.with_columns(pl.Series("kind", list(every_kind()), dtype=pl.String).gather(frame["kind"]))
 
 
 _NO_VALUES = pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String})
@@ -183,7 +183,7 @@ class _Look:
     def __init__(self, task: FindTask, finder: patterns.Patterns | None) -> None:
         self.task, self.finder = task, finder
         self.uses = [one.use for one in task.finders]
-        self.numbers = {name: number for number, name in enumerate(kinds())}
+        self.numbers = {name: number for number, name in enumerate(every_kind())}
         second = task.before is not None
         self.others = [(number, one) for number, one in enumerate(task.finders) if one.use != patterns.NAME and one.second == second]
         self.sealed = self.uses.index(patterns.NAME) if patterns.NAME in self.uses else -1
@@ -315,7 +315,7 @@ class _Look:
         for number in np.unique(claims.kind).tolist():
             mine = np.flatnonzero(claims.kind == number)
             used, back = np.unique(code[mine], return_inverse=True)
-            one, value = list(kinds().values())[number], pl.Series(encoded.dictionary.take(pa.array(used)))
+            one, value = list(every_kind().values())[number], pl.Series(encoded.dictionary.take(pa.array(used)))
             form = one.normalise(value)
             ids = value_ids(arrow(form), one.name, self.task.key)[back]
             value_id[mine] = np.where(given[mine] >= 0, given[mine], ids)
@@ -535,7 +535,9 @@ def _write(path: Path, table: tables.Table, frame: pl.DataFrame | None, names: p
 
 def kinds_hash() -> str:
     """What the patterns of the kinds look for, as part of the index's fingerprint."""
-    text = json.dumps([[kind.name, kind.pattern, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in kinds().values()])
+    text = json.dumps(
+        [[kind.name, kind.pattern, kind.turn, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in every_kind().values()]
+    )
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

@@ -126,6 +126,13 @@ def value_ids(normalised: pa.Array, kind: str, key: Key) -> npt.NDArray[np.int64
     return (siphash(normalised, key.subkey(f"value_id/{kind}")) >> np.uint64(1)).astype(np.int64)
 
 
+def pseudonyms(column: pa.Array, name: str, key: Key) -> pa.LargeStringArray:
+    """The pseudonym of every text of a column, by the column's name in the output: keyed, 16 hexadecimal digits; null stays null."""
+    encoded = column.cast(pa.large_string()).dictionary_encode()
+    hashed = siphash(encoded.dictionary, key.subkey(f"pseudonym/{name}"))
+    return pa.array([f"{name[0]}{number:016x}" for number in hashed.tolist()], pa.large_string()).take(encoded.indices)
+
+
 class Draws:
     """Random numbers for the occurrences of a batch, each a pure function of (key, purpose, doc_id, cell, start, lane).
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.kinds.kind import WORD, boundaries, kinds, table_of
+from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
 from sanitize.spans import Buffers, arrow, cut, matches
 from sanitize.spans import ranges as ranges
 
@@ -53,11 +53,11 @@ class Flagged:
     def __init__(self, forms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
         self.kind, self.value_id = kind, value_id
         self.spared = np.empty(0, np.int64)  # values that had to go, and that are too common to be looked for
-        self.names = list(kinds())
+        self.names = list(every_kind())
         buffers = Buffers.of(forms)
         self.data, self.offsets = np.concatenate([buffers.data, _PAD]), buffers.offsets
         self.lengths = buffers.lengths
-        self.not_before, self.not_after = boundaries(list(kinds().values()))
+        self.not_before, self.not_after = boundaries(list(every_kind().values()))
         self.word = table_of(WORD)
         there = np.unique(kind)
         # bytes that no kind here may stand behind
@@ -93,7 +93,7 @@ class Flagged:
 
         The forms are parted by ranges of the alphabet on the disk, and sorted range by range: memory is that of one range.
         """
-        numbers = {name: number for number, name in enumerate(kinds())}
+        numbers = {name: number for number, name in enumerate(every_kind())}
         rows = sum(pq.read_metadata(path).num_rows for path in values)
         edges = _edges(values, -(-rows // _RANGE))
         ids: list[I64] = []
@@ -249,7 +249,7 @@ def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
 
 def _told_apart(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
     """The values that can be looked for wherever they stand, and the ids of those that their kind says are common words first."""
-    asked = {number: one.telling for number, one in enumerate(kinds().values()) if one.telling is not None}
+    asked = {number: one.telling for number, one in enumerate(every_kind().values()) if one.telling is not None}
     common = pl.Series(np.zeros(frame.height, np.bool_))
     for number in frame["kind"].unique():
         tells = asked.get(number)

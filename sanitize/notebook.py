@@ -193,6 +193,26 @@ def _subject(one: _Result) -> Sheet:
     return Sheet(title=f"sanitize subject: {one['work']}", facts=facts, head=("kind", "where", "occurrences"), rows=rows)
 
 
+def _label(one: _Result) -> Sheet:
+    if "kinds" in one:
+        facts = [("labelled", f"{one['rows'] - one['not_labelled']:,} of {one['rows']:,} rows")]
+        rows = [
+            (kind, told["judged"], _share(told["precision"], told["precision_interval"]), _share(told["recall"], told["recall_interval"]))
+            for kind, told in one["kinds"].items()
+        ]
+        return Sheet(title="sanitize label: scores", facts=facts, head=("kind", "judged", "precision", "recall"), rows=rows)
+    if "estimates" in one:
+        rows = [(kind, told["first"], told["second"], told["both"]) for kind, told in one["estimates"].items()]
+        return Sheet(
+            title="sanitize label: estimates", facts=[("assumes", one["assumes"])], head=("kind", "first", "second", "both"), rows=rows
+        )
+    return Sheet(title=f"sanitize label: {one['file']}", head=("stratum", "rows"), rows=sorted(one["strata"].items()))
+
+
+def _share(value: float | None, interval: list[float] | None) -> str:
+    return "not measured" if value is None or interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
 _SHEETS: dict[str, Callable[[_Result], Sheet]] = {
     "run": _run,
     "find": _find,
@@ -203,4 +223,5 @@ _SHEETS: dict[str, Callable[[_Result], Sheet]] = {
     "doctor": _doctor,
     "report": _report,
     "subject": _subject,
+    "label": _label,
 }

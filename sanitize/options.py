@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Inputs = Annotated[
     list[Path],
-    typer.Argument(metavar="INPUT...", help="files and folders: Parquet, JSON lines, mbox, maildir, mails", show_default=False),
+    typer.Argument(metavar="INPUT...", help="files and folders: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails", show_default=False),
 ]
 Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
@@ -43,6 +43,7 @@ UserColumn = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="who wrote it (default: user_id, or a mail's From)", show_default=False)
 ]
 IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="the document's id (default: doc_id)", show_default=False)]
+Split = Annotated[str, typer.Option(metavar="WHAT", help="what is a document in a .txt: file, paragraphs or lines")]
 Seed = Annotated[int | None, typer.Option(help="a public key: repeatable anywhere, guessable by anyone", show_default=False)]
 KeyFile = Annotated[
     Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)
@@ -71,7 +72,7 @@ def columns_of(said: Mapping[str, Any]) -> Columns:
             if policies.get(name, policy) != policy:
                 raise UsageError(f"--{policy} {name}: the same column stands under --{policies[name]}; it can have one policy")
             policies[name] = policy
-    roles = Roles(text=tuple(said["text_column"] or ("text",)), user=said["user_column"], id=said["id_column"])
+    roles = Roles(text=tuple(said["text_column"] or ("text",)), user=said["user_column"], id=said["id_column"], split=said["split"])
     return Columns(roles=roles, policies=policies)
 
 
@@ -89,14 +90,15 @@ def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
         memory_limit=said["memory_limit"],
         rows_per_shard=said["rows_per_shard"],
         max_doc_bytes=said["max_doc_bytes"],
-        max_quarantine=_share(said["max_quarantine"]),
+        max_quarantine=share(said["max_quarantine"]),
         strict=said["strict"],
         progress=shower(said["quiet"]),
         **more,
     )
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A share of the records, as `10%` or `0.1`."""
     from sanitize.errors import UsageError
 
     try:

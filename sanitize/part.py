@@ -58,6 +58,23 @@ class Whole(Protocol):
         """A small table of the part's own as a file, for the next query."""
 
 
+class Past(Protocol):
+    """What stands before a batch, for an editor that decides in corpus order."""
+
+    def taken(self, ids: I64, doc_no: I64) -> npt.NDArray[np.bool_]:
+        """True for ids of values that stand in the document of that number or in one before it, and of variants made before this batch."""
+
+    def made(self, ids: I64) -> npt.NDArray[np.bool_]:
+        """True for ids of variants made before this batch."""
+
+    def make(self, ids: I64) -> None:
+        """Remember the variants of this batch, once it counts."""
+
+    def parts(self, kind: str, part: str) -> tuple[pa.LargeStringArray, I64] | None:
+        """The parts of the values seen so far, each once, in order of appearance, with the document that brought each; None where they
+        are counted over a whole corpus."""
+
+
 class Part(BaseModel):
     """The settings of one part of a plan. Frozen; its order in the plan is its precedence.
 
@@ -201,6 +218,23 @@ class Editor(Part):
     def settled(self) -> Self:
         """The same with every setting decided that the plan leaves open, so that the plan's hash is of all that matters."""
         return self
+
+    @property
+    def ordered(self) -> bool:
+        """Whether what it makes depends on what it made before: it is then told its `Past`, and batches follow each other in corpus
+        order."""
+        return False
+
+    def streamed(self, where: str) -> Self:
+        """The same as a stream runs it, which knows only what came before; `where` opens the PlanError where that cannot be."""
+        if self.unit or self.looks or not set(self.needs) <= {"firsts"}:
+            raise PlanError(
+                f"{where}.use = {self.use!r} needs the whole corpus, and a stream knows only what came before; use `sanitize run`"
+            )
+        return self
+
+    def follow(self, past: Past) -> None:
+        """Called after `open` where the editor is `ordered`."""
 
     def fits(self, schema: pa.Schema | None) -> None:
         """Raises PlanError for a setting that is missing, or does not fit documents of this schema, where it is known."""

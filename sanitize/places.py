@@ -42,6 +42,7 @@ class VerifyTask:
     leaves: tuple[Leaf, ...]
     sweep: Path  # what is left over in the text is written here, as occurrences
     names: tuple[str, ...] = ()  # of people who are to be forgotten: no mention may be left
+    later: Path | None = None  # value_counts: a variant may be a value that comes in a later document only, which the plan could not know
 
 
 def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
@@ -90,10 +91,15 @@ class Owned:
 
 def owned(edits_file: Path, occurrences: Path, opaque: tuple[str, ...], doc_no: I64, cell: I64, start: I64, stop: I64) -> Owned:
     """Look up matches (document, cell, output bytes) among the edits of their documents."""
-    wanted = pl.Series(np.unique(doc_no))
     edits = pl.DataFrame(pq.read_table(edits_file, columns=["doc_no", "cell", "start_byte", "stop_byte", "replacement"], partitioning=None))
-    edits = edits.filter(pl.col("doc_no").is_in(wanted.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
     found = pl.DataFrame(pq.read_table(occurrences, columns=["doc_no", "cell", "start_byte", "stop_byte", "kind"], partitioning=None))
+    return owned_by(edits, found, opaque, doc_no, cell, start, stop)
+
+
+def owned_by(edits: pl.DataFrame, found: pl.DataFrame, opaque: tuple[str, ...], doc_no: I64, cell: I64, start: I64, stop: I64) -> Owned:
+    """The same among edits and occurrences that are at hand."""
+    wanted = pl.Series(np.unique(doc_no))
+    edits = edits.filter(pl.col("doc_no").is_in(wanted.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
     left = found.filter(pl.col("doc_no").is_in(wanted.implode()) & pl.col("kind").cast(pl.String).is_in(list(opaque)))
     place = _Places(edits, int(max(cell.max(), edits["cell"].max() or 0, left["cell"].max() or 0)) + 1, int(doc_no.min()))
     mine = place.key(doc_no, cell)

@@ -6,7 +6,6 @@ A plan decides about every kind that it finds: each is named by an editor or in 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sanitize import part as parts
 from sanitize.chosen import Rules
 from sanitize.errors import PlanError, nearest
-from sanitize.find.patterns import Patterns
-from sanitize.kinds.kind import kinds as all_kinds
+from sanitize.kinds.kind import Kind, every_kind
+from sanitize.kinds.kind import kinds as kinds_of
 from sanitize.notebook import Sheet
 from sanitize.part import Finder
 from sanitize.render import visible
@@ -196,13 +195,16 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
     shape = parts.checked(_Source, source, where + ":")
     droppers = tuple(parts.load("drop", settings, f"{where}: drop[{number}]").settled() for number, settings in enumerate(shape.drop))
     editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]").settled() for number, settings in enumerate(shape.edit))
-    known = all_kinds()
     finders = _finders(shape.find, where)
+    known = _known(shape.find.countries, where)
     named = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
     named += [(f"drop[{number}].kinds", dropper.counted) for number, dropper in enumerate(droppers)]
     named += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
     for place, kinds in named:
         for kind in kinds:
+            if kind not in known and kind in every_kind():
+                country = every_kind()[kind].country
+                raise PlanError(f"{where}: {place}: {kind} is looked for only where find.countries names {country}; add it there")
             if kind not in known:
                 raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
             if kind not in shape.find.kinds:
@@ -260,16 +262,22 @@ def _finders(find: Find, where: str) -> tuple[Finder, ...]:
         if finder.use in [one.use for one in finders]:
             raise PlanError(f"{place}.use = {finder.use!r}: stands there twice; take one of them out")
         finders.append(finder.settled())
-    if find.countries and len(inspect.signature(Patterns).parameters) < 2:
-        raise PlanError(f"{where}: find.countries: this version looks for no kinds of single countries; take it out")
     anything = any(not finder.kinds and finder.use != "patterns" for finder in finders)
     found = {kind for finder in finders for kind in finder.kinds}
     for kind in find.kinds if not anything else ():
-        one = all_kinds().get(kind)
+        one = every_kind().get(kind)
         if one is not None and not one.pattern and kind not in found:
             names = [name for name in parts.names("find") if name != "patterns"]
             raise PlanError(f"{where}: {kind} has no pattern, and none of find.finders finds it; add one of {', '.join(names)}")
     return tuple(finders)
+
+
+def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:
+    """The kinds that a plan with these countries may name."""
+    try:
+        return kinds_of(countries)
+    except PlanError as error:
+        raise PlanError(f"{where}: {error}") from None
 
 
 def _set(source: dict[str, Any], change: str) -> None:

@@ -66,6 +66,7 @@ class _Roles(BaseModel):
     text: tuple[str, ...] = Field(min_length=1)
     user: str | None
     id: str | None
+    split: str = "file"
 
 
 class _Settings(BaseModel):

@@ -165,6 +165,9 @@ def _action(editor: Mapping[str, Any] | None) -> str:
     if use == "rmft" and keep:
         first = "first occurrence" if keep == 1 else f"first {keep} occurrences"
         return f"{first} of every value kept, each later one a fresh variant"
+    if use == "pseudonymize":
+        far = {"document": "the same for a value within its document", "none": "a fresh one each time"}
+        return f"every occurrence a pseudonym of the same shape, {far.get(str(editor.get('scope')), 'the same wherever its value stands')}"
     known = {
         "rmft": "every occurrence a fresh stand-in of the same shape",
         "redact": "every occurrence a label",

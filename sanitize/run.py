@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize import apply, chosen, counts, crash, drill, forget, ledger, published, tombstones, vault
+from sanitize import apply, counts, crash, drill, forget, ledger, published, tombstones, vault
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -34,10 +34,11 @@ from sanitize.matcher import Flagged
 from sanitize.notebook import Told
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, hash_of, perform, publish, shard_name
+from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_name
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
+from sanitize.taken import Taken
 from sanitize.verify import VERSION as VERIFY
 from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
@@ -56,7 +57,8 @@ class Run:
         self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
         self.spends = any(editor.unit for editor in plan.editors)
-        self._chosen = False  # whether the run has occurrences of its own
+        self.taken = Taken(index, self.folder, plan.find.rules)
+        self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
 
     def sanitize(self) -> dict[str, Any]:
@@ -81,11 +83,11 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "plan.json", self.plan.resolved())
         crash.at("run:described")
-        self._choose()
+        self.taken.choose(self._job, self.erased.values)
         drops = self._drop()
         listed = self._blacklist(drops)
         counted = self._count(drops)
-        applied = self._applied([self._apply_job(counted, no) for no in range(len(self.index.ranges))])
+        applied = self._rewrite(counted)
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
             drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
@@ -152,31 +154,6 @@ class Run:
             jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, self.erased.names, self.erased.users))
         self.written = sum(result["written"] for result in here.map("forget", jobs))
 
-    @property
-    def occurrences(self) -> list[Path]:
-        """What the plan takes of the index's occurrences, one file a task."""
-        return self.index.files("runs", self.hash, "chosen", "occurrences") if self._chosen else self.index.files("tables", "occurrences")
-
-    def _choose(self) -> None:
-        """Leave out what the plan allows, and what is not sure enough for it."""
-        if not self.plan.find.rules:
-            return
-        values, jobs = self.index.files("vault", "values"), []
-        for no, (occurrences, spelled) in enumerate(zip(self.occurrences, values, strict=True)):
-            task = chosen.ChooseTask(
-                occurrences=occurrences,
-                values=spelled,
-                rules=self.plan.find.rules,
-                erased=self.erased.values,
-                folder=self.index.work / "spill" / f"choose-{no}",
-            )
-            outputs = {f"{name}.parquet": self.folder / "chosen" / name / f"{no:05d}.parquet" for name in ("occurrences", "skipped", "ids")}
-            jobs.append(self._job(f"choose-{no:05d}", chosen.choose_task, task, outputs, task.erased))
-        self.index.map("choose", jobs)
-        with disk_trouble(self.index.work):
-            chosen.left_alone(values, self.index.files("runs", self.hash, "chosen", "ids"), self.folder / "counts")
-        self._chosen = True
-
     def _ground(self, drops: Sequence[Path]) -> Ground:
         """The corpus as parts may look at it that read texts before anything is edited."""
         folder = self.folder / "looks"
@@ -189,7 +166,7 @@ class Run:
             documents=self.index.documents,
             leaves=self.index.leaves,
             ranges=self.index.ranges,
-            occurrences=self.occurrences,
+            occurrences=self.taken.occurrences,
             folder=folder,
             spill=self.index.work / "spill",
             fingerprint=self.index.record_of("plan", self.hash, *([self.erased.users] if self.written else [])),
@@ -236,14 +213,8 @@ class Run:
 
     def _kinds(self, documents_by_kind: dict[str, int], drops: Sequence[Path]) -> dict[str, dict[str, Any]]:
         """What was found, by kind, in the documents that remain."""
-        left = None
-        if drops or self._chosen:
-            with self.index.stages.measure("count"), disk_trouble(self.index.work):
-                remaining = [self.folder / "counts" / "left.parquet"] if drops else self.occurrences
-                left = counts.kinds_left(self.index.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
-        skipped = self.index.files("tables", "skipped")
-        skipped += self.index.files("runs", self.hash, "chosen", "skipped") if self._chosen else []
-        return kinds_found(self.plan, self.index.value_counts, skipped, documents_by_kind, left)
+        left = self.taken.kinds_left(bool(drops))
+        return kinds_found(self.plan, self.index.value_counts, self.taken.skipped, documents_by_kind, left)
 
     def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
         """What the editors need counted, in their order."""
@@ -255,8 +226,8 @@ class Run:
             found = counts.for_editors(
                 self.index.engine,
                 tuple(self.plan.editors),
-                occurrences=self.occurrences,
-                fewer=self._chosen,
+                occurrences=self.taken.occurrences,
+                fewer=bool(self.plan.find.rules),
                 counted=self.index.value_counts,
                 values=self.index.files("vault", "values"),
                 drops=drops,
@@ -314,7 +285,7 @@ class Run:
                             self.plan.checked,
                             task.folder / "flagged.parquet",
                             self.erased.values,
-                            chosen.ids_left_alone(self.folder / "counts"),
+                            self.taken.alone,
                         )
                     },
                     Aside(self.index.work / "spill" / "flagged"),
@@ -327,7 +298,7 @@ class Run:
         swept = sum(seen[no]["swept"] for no in again)
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
-            redone = self._applied([self._apply_job(counted, no, self.folder / "sweep" / f"{no:05d}.parquet") for no in again])
+            redone = self._rewrite(counted, again)
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
@@ -341,8 +312,8 @@ class Run:
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
             values = self.index.files("vault", "values")
-            alone = chosen.ids_left_alone(self.folder / "counts")
-            self.passes, _ = write_passes(values, self.plan.checked, work / "spill" / "passes", also=self.erased.values, alone=alone)
+            passes = work / "spill" / "passes"
+            self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -368,7 +339,26 @@ class Run:
         results = self.index.map("apply", jobs)
         return [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
 
-    def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path) -> Job:
+    def _rewrite(self, counted: tuple[Counts, ...], again: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Make all shards, or some `again` with what the check swept. Where editors are ordered, one after the other: each avoids the
+        variants of those before it, and one that is made again those of all others."""
+        every = range(len(self.index.ranges))
+        sweeps = [(self.folder / "sweep" / f"{no:05d}.parquet",) for no in again]
+        shards = list(zip(again, sweeps, strict=True)) if again else [(no, ()) for no in every]
+        if not self.ordered:
+            return self._applied([self._apply_job(counted, no, *sweep) for no, sweep in shards])
+        if self.index.by_position:
+            self.index.notes.append('with avoid = "seen" draws hang on ids all the same: no variant is made twice')
+        results, made = [], {no: self.folder / "made" / f"{no:05d}.parquet" for no in every}
+        chain = hashed([sha256(path) for path in made.values()] if again else [])
+        for no, sweep in shards:
+            earlier = tuple(path for other, path in made.items() if other != no and (again or other < no))
+            job = self._apply_job(counted, no, *sweep, earlier=earlier, chain=chain)
+            results += self._applied([job])
+            chain = hashed(chain, hash_of(job, "made.parquet"))
+        return results
+
+    def _apply_job(self, counted: tuple[Counts, ...], no: int, *sweep: Path, earlier: tuple[Path, ...] = (), chain: str = "") -> Job:
         low, high = self.index.ranges[no]
         between = [("doc_no", ">=", low), ("doc_no", "<", high)]
         numbers = np.asarray(self.index.quarantine.column("doc_no"), np.int64)
@@ -387,12 +377,13 @@ class Run:
             key=self.index.key,
             editors=tuple(self.plan.editors),
             counts=counted,
-            by_position=self.index.by_position,
-            occurrences=(self.occurrences[no], *mentioned, *sweep),
+            by_position=self.index.by_position and not self.ordered,
+            occurrences=(self.taken.occurrences[no], *mentioned, *sweep),
             gone=(*numbers.tolist(), *written),
             folder=self.index.work / "spill" / f"apply-{no}",
             erased=erased,
             shunned=self.shunned,
+            earlier=earlier,
         )
         name = f"{no:05d}.parquet"
         # a shard in which nobody is forgotten stays as it is
@@ -404,6 +395,9 @@ class Run:
         places = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         if self.spends:
             places |= {"ledger": "ledger", "draws": "draws"}
+        if self.ordered:
+            places |= {"made": "made"}
+            hangs_on.append(chain)
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
         return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked)
@@ -439,6 +433,7 @@ class Run:
             leaves=self.index.leaves,
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
             names=self.erased.names,
+            later=self.index.value_counts if self.ordered else None,
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:

@@ -23,8 +23,8 @@ def say(text: str, err: bool = False) -> None:
     typer.echo("\n".join(visible(line) for line in text.split("\n")), err=err)
 
 
-def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+def print_json(value: Any, err: bool = False) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str), err=err)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:

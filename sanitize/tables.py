@@ -118,9 +118,9 @@ IDS = _table("ids", "one document", ("id", _I64, "keyed hash of its doc_id"))
 
 LABELS = _table(
     "labels",
-    "what a numbered label of a document stands for (vault)",
+    "what a numbered label or a pseudonym of a document stands for (vault)",
     _DOC,
-    ("label", pa.string(), "the label, such as [EMAIL_ADDRESS-1]"),
+    ("label", pa.string(), "the label, such as [EMAIL_ADDRESS-1], or the pseudonym as it is written there"),
     _VALUE,
 )
 

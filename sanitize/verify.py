@@ -33,7 +33,7 @@ from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
 from sanitize.forms import write_passes
 from sanitize.full import Finding, full
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.matcher import FORMS, Flagged
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
@@ -150,7 +150,13 @@ def _sorted_out(
     )
     column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
     whose = owned(task.edits, task.occurrences, task.opaque, doc_no, cell, start, stop)
-    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in np.flatnonzero(whose.whole)]
+    whole = np.flatnonzero(whose.whole)
+    if task.later is not None and len(whole):
+        known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
+        ids = flagged.value_id[form[whole]]
+        first = dict(zip(*(known.filter(pc.is_in(known["value_id"], pa.array(ids))).to_pydict().values()), strict=True))
+        whole = whole[[first.get(int(one), -1) <= doc_no[row] for one, row in zip(ids, whole, strict=True)]]
+    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in whole]
     rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
     parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], form[rest])
     return list(zip(*(part.tolist() for part in parts), strict=True)), leaks
@@ -187,7 +193,7 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
 
 def opaque_of(leave: Sequence[str]) -> tuple[str, ...]:
     """Of the kinds that a plan leaves, those that are one token whatever they seem to hold."""
-    return tuple(name for name in leave if kinds()[name].opaque)
+    return tuple(name for name in leave if every_kind()[name].opaque)
 
 
 def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:

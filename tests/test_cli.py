@@ -150,6 +150,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "a user column that is not there": (nothing, f"{RUN} --user-column form", 2, ["form"]),
     "an id column that is not there": (nothing, f"{RUN} --id-column nn", 2, ["nn"]),
     "a text column of numbers": (nothing, f"{RUN} --text-column n", 2, ["n ", "string"]),
+    "an unknown --split": (nothing, f"{RUN} --split line", 2, ["--split line", "Did you mean lines?"]),
     "an unknown --keep": (nothing, f"{RUN} --keep subjekt", 2, ["--keep subjekt", "Did you mean subject?"]),
     "an unknown --drop": (nothing, f"{RUN} --drop subjekt", 2, ["--drop subjekt", "Did you mean subject?"]),
     "--keep of the text": (nothing, f"{RUN} --keep text", 2, ["--keep text", "main text"]),
@@ -159,7 +160,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         nothing,
         f"{RUN} --plan rmtf",
         2,
-        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
     ),
     "a blacklist without users": (nothing, "run in.parquet -o out --plan blacklist", 2, ["[blacklist]", "--user-column"]),
     "a plan with an unknown key": (

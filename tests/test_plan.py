@@ -11,19 +11,25 @@ from sanitize.errors import PlanError
 from sanitize.kinds.kind import kinds
 from sanitize.plan import load_plan, plan_names
 
-KINDS = {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "MESSAGE_ID", "URL"}
-FIRSTS, SECRETS, LEFT = {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}, {"CREDIT_CARD", "IBAN_CODE", "US_SSN"}, {"MESSAGE_ID", "URL"}
+FIRSTS, LEFT = {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}, {"MESSAGE_ID", "URL"}
+SECRETS, NAMES = {"CREDIT_CARD", "IBAN_CODE", "US_SSN", "SECRET", "CRYPTO"}, {"MAC_ADDRESS", "X500_NAME"}
+KINDS = FIRSTS | SECRETS | NAMES | LEFT
 
 # what each shipped plan does to each kind: (editor, how many stay)
 SHIPPED = {
-    "rmft": {**dict.fromkeys(FIRSTS, ("rmft", 1)), **dict.fromkeys(SECRETS, ("redact", 0)), **dict.fromkeys(LEFT, None)},
+    "rmft": {**dict.fromkeys(FIRSTS, ("rmft", 1)), **dict.fromkeys(SECRETS | NAMES, ("redact", 0)), **dict.fromkeys(LEFT, None)},
     "erase": dict.fromkeys(KINDS, ("rmft", 0)),
     "redact": dict.fromkeys(KINDS, ("redact", 0)),
+    "pseudonymize": dict.fromkeys(KINDS, ("pseudonymize", 0)),
     "baseline": dict.fromkeys(KINDS, None),
     "dp_mlm": dict.fromkeys(KINDS, ("dp_mlm", 0)),
     "blacklist": dict.fromkeys(KINDS, None),
     "mask_words": dict.fromkeys(KINDS, ("mask_words", 0)),
-    "names": {**dict.fromkeys(FIRSTS | {"PERSON"}, ("rmft", 1)), **dict.fromkeys(SECRETS, ("redact", 0)), **dict.fromkeys(LEFT, None)},
+    "names": {
+        **dict.fromkeys(FIRSTS | {"PERSON"}, ("rmft", 1)),
+        **dict.fromkeys(SECRETS | NAMES, ("redact", 0)),
+        **dict.fromkeys(LEFT, None),
+    },
     "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRETS, ("redact", 0))},
 }
 
@@ -102,7 +108,7 @@ WRONG = [
         "",
         'use = "rmft"',
         'use = "rmtf"',
-        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, redact, rmft", "Did you mean rmft?"],
+        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
     ),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
@@ -160,7 +166,8 @@ def test_a_wrong_plan_says_what_is_wrong(tmp_path: Path, _case: str, old: str, n
 def test_an_unknown_plan_names_those_there_are(name: str) -> None:
     with pytest.raises(
         PlanError,
-        match="neither a shipped plan nor a file; known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, redact, rmft",
+        match="neither a shipped plan nor a file; "
+        "known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft",
     ):
         load_plan(name)
 

@@ -106,6 +106,18 @@ def small_tables() -> dict[str, pa.Table]:
             (1, 0, 60, 65, "", "URL"),
             (0, 0, 40, 57, f"[{PHONE}-2]", PHONE),
         ),
+        "labels": made(
+            "labels",
+            [
+                {"doc_no": d, "label": word, "value_id": v}
+                for d, word, v in (
+                    (0, "iris@example.com", ADA),
+                    (1, "iris@example.com", ADA),
+                    (1, "[MAIL-2]", BEA),
+                    (3, "IRIS@example.com", ADA),
+                )
+            ],
+        ),
         "quarantine": made("quarantine", [{"doc_no": 2, "source": "a.jsonl", "place": "line 3", "reason": "not_json"}]),
         "ids": made("ids", [{"id": n} for n in (7, 5, 7, 9, 5, 7)]),
         "documents": pa.table({"doc_no": [0, 1, 2, 3], "user_id": ["zoe", "abe", None, "zoe"]}),
@@ -241,6 +253,14 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "repeated_things": [(0, 0), (1, 0), (1, 1), (2, 1)],
     "document_values": sorted([(0, ADA), (1, ADA), (1, BEA), (3, ADA)]),
     "values_left": sorted([(ADA,), (BEA,), (TEL,)]),
+    "known_values": sorted(
+        [(ADA, MAIL, "Ada.Quill@mail.example.org", "ada.quill@mail.example.org"), (BEA, MAIL, "bea@lab.example.net", "bea@lab.example.net")]
+    ),
+    "pseudonyms": [
+        ("IRIS@example.com", MAIL, "Ada.Quill@mail.example.org", 1, 3),
+        ("[MAIL-2]", MAIL, "bea@lab.example.net", 1, 1),
+        ("iris@example.com", MAIL, "Ada.Quill@mail.example.org", 2, 0),
+    ],
     "kinds_left": [(MAIL, 4, 2, 3), (PHONE, 1, 1, 1)],
     "header_units": [
         (0, ADA, 0, 0, 6, "from", 0, 33, 6, 32, 6, 32, 0, 1),

@@ -25,7 +25,7 @@ import pytest
 import sanitize.cli
 from sanitize import part, queries, tables
 from sanitize.demo import SEED, demo, mails, write_mbox
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind, kinds, known_countries
 from sanitize.plan import load_plan, plan_names
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,7 +59,12 @@ def does(plan: str, kind: str) -> str:
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
         return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
-    named = {"header_dedup": "repeats leave the headers", "mask_words": "each word a mask", "dp_mlm": "words drawn for"}
+    named = {
+        "header_dedup": "repeats leave the headers",
+        "mask_words": "each word a mask",
+        "pseudonymize": "one fake a value",
+        "dp_mlm": "words drawn for",
+    }
     return named.get(settings["use"], str(settings["use"]))
 
 
@@ -82,12 +87,45 @@ def kinds_page() -> str:
             "# Kinds, and what the shipped plans do with them",
             "",
             "A *variant* keeps one randomly chosen part of the value; a *fake* keeps only its shape. *Left* means: found, counted, not",
-            "touched. A kind is one file in `sanitize/kinds/`; its docstring says what counts as one, and what does not.",
+            "touched. A kind is one file in `sanitize/kinds/`; its docstring, below, says what counts as one, and what does not.",
             "",
             *markdown(["kind", "what it is", *(f"`{name}`" for name in names)], rows),
             "",
+            *(line for kind in kinds().values() for line in ("## " + kind.name, "", file_says(kind.name.lower()), "")),
+            *NATIONAL,
+            *markdown(
+                ["country", "kind", "what it is"],
+                sorted([f"`{kind.country}`", f"`{kind.name}`", kind.about] for kind in every_kind().values() if kind.country),
+            ),
+            "",
+            file_says("countries.number"),
+            "",
+            *(f"- {' '.join(file_says(f'countries.{country.lower()}').split())}" for country in known_countries()),
+            "",
+            *NO_KINDS,
         ]
     )
+
+
+NATIONAL = [
+    "## National identifiers",
+    "",
+    'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its `[find]`) looks for those of that country, and then',
+    "decides about them as about all kinds.",
+    "",
+]
+NO_KINDS = [
+    "## What is no kind, and why",
+    "",
+    "User names and handles: `@bob` in prose is as often a decorator, a style rule, a mailing list's mark or a package as it is a person,",
+    "and `github.com/bob` a project: neither can be told precisely, so none is looked for. A list of them can be given as known values.",
+    "",
+]
+
+
+def file_says(name: str) -> str:
+    """What the file of a kind says in its docstring."""
+    return (importlib.import_module(f"sanitize.kinds.{name}").__doc__ or "").strip()
 
 
 WHERE = {

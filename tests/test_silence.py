@@ -99,7 +99,7 @@ def silent(answer: tuple[int, str], code: int = 0) -> None:
 # ---- what goes well ----
 
 
-@pytest.mark.parametrize("plan", ["rmft", "erase", "redact", "baseline", "blacklist", "mask_words"])
+@pytest.mark.parametrize("plan", ["rmft", "erase", "redact", "pseudonymize", "baseline", "blacklist", "mask_words"])
 def test_a_run_is_silent(here: Path, sanitize: Command, plan: str) -> None:
     told = ["--plan", plan, "--rows-per-shard", 7, "--workers", 2 if plan == "rmft" else 1]
     for more in ([], ["--json"]):
@@ -107,7 +107,7 @@ def test_a_run_is_silent(here: Path, sanitize: Command, plan: str) -> None:
         silent(sanitize("run", "in.jsonl", "-o", f"out{len(more)}", *told, *more))
     quiet(here)
     table = pa.concat_tables([pq.read_table(file) for file in sorted((here / "out0" / "data").iterdir())])
-    if plan in ("erase", "redact", "mask_words"):
+    if plan in ("erase", "redact", "pseudonymize", "mask_words"):
         assert not MUST_GO.search(json.dumps(table.to_pylist()))
     if plan != "baseline":
         assert not CANARY.search(json.dumps(table.column("user_id").to_pylist()))

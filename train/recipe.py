@@ -127,6 +127,7 @@ class Base(_Section):
     batch: int | None = Field(default=None, ge=1)
     lr: float | None = Field(default=None, gt=0)
     privacy: Privacy | None = None  # DP-SGD, where there are no rewritten texts
+    until: str = ""  # as run.early_stop, of a plain training on all texts: its epochs are E, half of them E'; `epochs` is the most
 
 
 class Recipe(_Section):

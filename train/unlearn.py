@@ -4,13 +4,17 @@
     Stages(...).go(ids)  base model BM on rewritten texts or by DP-SGD (A), FM = BM trained on all texts (B), and for each request
                          UM = BM trained on all texts but those forgotten so far (C), at the cost of (B)
 
-The folder of the stages: base/ full/ unlearned-001/ ... (run folders), requests/001.txt ... (all ids forgotten up to each request) and
-unlearn.json. Requests add up and are never taken back; the same call again resumes, or says what was done.
+Where the recipe's `[base]` names a function in `until` (`eval.stop.learned`: ROUGE-L of .99), a plain training on all texts goes first, the
+pilot: the first epoch at whose end the function says stop is E, the epochs of (A), and (B) and (C) have half of them (section 5.4).
+
+The folder of the stages: pilot/ base/ full/ unlearned-001/ ... (run folders), requests/001.txt ... (all ids forgotten up to each request)
+and unlearn.json. Requests add up and are never taken back; the same call again resumes, or says what was done.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,10 +93,13 @@ class Stages:
         both = self._forgotten() | (_ids(request) if request is not None else set())
         if request is not None and named(documents.doc_ids, request).all() or both >= set(documents.doc_ids.to_pylist()):
             raise UsageError(f"{self.out}: after this request no document is left to train on; the base model is what remains")
-        base, checkpoint = self._base()
+        self._askable()
+        epochs = self._epochs()
+        base, checkpoint = self._base(epochs)
         if base is not None:
             same_documents(base, documents)
-        tuned = _with(self.recipe, base=None, model={"path": str(checkpoint), "arch": None}, data={"path": str(self.data)})
+        half = {} if epochs is None else {"epochs": -(-epochs["base"] // 2)}
+        tuned = _with(self.recipe, base=None, run=half, model={"path": str(checkpoint), "arch": None}, data={"path": str(self.data)})
         stages = {"full": self._fit("full", tuned, hook=self.hook)}
         if both != self._forgotten():
             self._keep(both)
@@ -104,32 +111,60 @@ class Stages:
             "stages": stages,
             "forgotten": len(both),
             "newest": list(stages)[-1],
-            "guarantee": guarantee(base, len(both)),
+            "guarantee": guarantee(base, len(both), chosen=epochs is not None),
         }
+        if epochs is not None:
+            told["epochs"] = epochs
         write_json(self.out / "unlearn.json", told)
         return told
 
-    def _base(self) -> tuple[dict[str, Any] | None, Path]:
-        """What recipe.json says of the base model's run, and its last checkpoint; made where it is not there."""
+    def _askable(self) -> None:
+        """UsageError where nothing says how a base model is made, before anything is trained."""
         settings = self.recipe.base
         if settings is None:
             raise UsageError(f"recipe {self.recipe.name} has no table [base], which says how a base model is made; dp2unlearning has one")
+        made = read_json(self.out / "base" / "train.json")
+        if self.model is None and self.rewritten is None and settings.privacy is None and made is None:
+            raise UsageError(
+                "stage A needs rewritten texts (--rewritten), DP-SGD (a table [base.privacy] in the recipe), or a base model (--model)"
+            )
+
+    def _epochs(self) -> dict[str, Any] | None:
+        """How many epochs stage A has, and its half, by the pilot; None where the recipe says how many. `learned` is false where the pilot
+        came to its end before anybody said stop."""
+        settings = self.recipe.base
+        assert settings is not None, "looked at first"
+        if not settings.until:
+            return None
+        most = settings.epochs or self.recipe.run.epochs
+        run = {"epochs": most, "max_steps": None, "checkpoint_every": 1.0, "early_stop": settings.until}
+        self.progress("pilot")
+        recipe = _with(self.recipe, name=f"{self.recipe.name}-pilot", base=None, privacy=None, run=run, data={"path": str(self.data)})
+        made = fit(recipe, self.out / "pilot", progress=self.progress)
+        moment = read_json(self.out / "pilot" / "checkpoints" / str(made["final"]) / "checkpoint.json") or {}
+        epochs = math.ceil(moment["epoch"])
+        if not made["stopped_early"]:
+            self.progress(f"{settings.until}: never said stop; E is {most}, the most that base.epochs allows")
+        return {"base": epochs, "tuning": -(-epochs // 2), "by": settings.until, "learned": made["stopped_early"]}
+
+    def _base(self, epochs: Mapping[str, Any] | None) -> tuple[dict[str, Any] | None, Path]:
+        """What recipe.json says of the base model's run, and its last checkpoint; made where it is not there."""
+        settings = self.recipe.base
+        assert settings is not None, "looked at first"
         if self.model is not None:
             return trained(self.model), self.model
         where = self.out / "base"
         done = read_json(where / "train.json")
-        if self.rewritten is None and settings.privacy is None:
-            if done is None:
-                raise UsageError(
-                    "stage A needs rewritten texts (--rewritten), DP-SGD (a table [base.privacy] in the recipe), or a base model (--model)"
-                )
-        else:
+        if self.rewritten is not None or settings.privacy is not None:
             privacy = settings.privacy.model_dump() if settings.privacy is not None and self.rewritten is None else None
-            run = {key: value for key, value in settings.model_dump(exclude={"privacy"}).items() if value is not None}
+            run = {key: value for key, value in settings.model_dump(exclude={"privacy", "until"}).items() if value is not None}
+            if epochs is not None:
+                run["epochs"] = epochs["base"]
             data = {"path": str(self.rewritten or self.data)}
             self.progress("base")
             recipe = _with(self.recipe, name=f"{self.recipe.name}-base", base=None, privacy=privacy, run=run, data=data)
             done = fit(recipe, where, progress=self.progress)
+        assert done is not None, "made, or there"
         return read_json(where / "recipe.json"), where / "checkpoints" / str(done["final"])
 
     def _fit(self, name: str, recipe: Recipe, *, hook: Hook | None = None) -> dict[str, Any]:
@@ -155,11 +190,16 @@ class Stages:
         aside.rename(folder / f"{len(self._requests()) + 1:03d}.txt")
 
 
-def guarantee(base: Mapping[str, Any] | None, forgotten: int) -> dict[str, Any]:
-    """What can be said of the newest model and what it forgot: all it knows of it, it knows through the base model."""
+def guarantee(base: Mapping[str, Any] | None, forgotten: int, *, chosen: bool = False) -> dict[str, Any]:
+    """What can be said of the newest model and what it forgot: all it knows of it, it knows through the base model.
+
+    `chosen`: the number of epochs was read off a training on all texts, which no noise covers.
+    """
     privacy = None if base is None else base.get("privacy")
+    beside = "; the number of epochs was chosen by a training on all texts, and is not covered" if chosen else ""
     if privacy is None:
-        return {"words": "as good as the rewriting of the base model's texts: read the privacy that the manifest of those shards states"}
+        words = "as good as the rewriting of the base model's texts: read the privacy that the manifest of those shards states"
+        return {"words": words + beside}
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     many, most = accountant.group(epsilon, delta, max(forgotten, 1))
     words = f"{privacy['claim']}, for each {privacy['unit']} that was forgotten"
@@ -167,7 +207,7 @@ def guarantee(base: Mapping[str, Any] | None, forgotten: int) -> dict[str, Any]:
         said = f"epsilon {many:.4g}, delta {most:.3g}" if many is not None and most is not None else "no statement: the bound is empty"
         words += f"; for all {forgotten} documents together {said}"
     together = {"documents": forgotten, "epsilon": many, "delta": most}
-    return {"unit": privacy["unit"], "epsilon": epsilon, "delta": delta, "group": together, "words": words}
+    return {"unit": privacy["unit"], "epsilon": epsilon, "delta": delta, "group": together, "words": words + beside}
 
 
 def trained(checkpoint: str | Path) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """What a model still knows of questions and answers, and whether those it was to forget look as if it had never seen them: TOFU.
 
 Each set is JSON lines with `question`, `answer`, `perturbed_answer` (a list of wrong ones) and, where there is one, `paraphrased_answer`; a
-file or a folder. A question stands before its answer as training puts it there (`question`, line end, `answer`), the end-of-text token
-behind it is scored too. The formulas are in `../forgetting.py`.
+file or a folder. A question stands before its answer as training puts it there in rows of one document (`question`, line end, `answer`, and
+nothing before them but what the tokenizer adds), the end-of-text token behind it is scored too. The formulas are in `../forgetting.py`.
 
 `retrained` names the run that never saw the forget set; forget quality compares each checkpoint with its last. `again`, a second such run
 under another seed, is the noise floor: no unlearned model can be expected to come nearer than that.
@@ -139,15 +139,15 @@ def answered(model: Model, questions: Sequence[Question], *, new_tokens: int = 1
         raise InputRefused("questions of one set have different numbers of wrong answers; expected the same for each")
     heads = [one.question + "\n" for one in questions]
     prompts = model.encode(heads)
-    start = [model.eos if model.eos is not None else model.pad]
+    lead, end = model.lead, [model.eos if model.eos is not None else model.pad]
     texts = [[one.answer, one.paraphrase, *one.wrong] for one in questions]
     wide = len(texts[0])
     tails = model.encode([text for row in texts for text in row])
-    sequences = [start + prompts[number // wide] + tail + start for number, tail in enumerate(tails)]
+    sequences = [lead + prompts[number // wide] + tail + end for number, tail in enumerate(tails)]
     losses = model.token_losses(sequences, batch=batch)
     means = np.array([float(loss[-len(tail) - 1 :].astype(np.float64).mean()) for loss, tail in zip(losses, tails, strict=True)])
     means = means.reshape(len(questions), wide)
-    rows = [start + prompt for prompt in prompts]
+    rows = [lead + prompt for prompt in prompts]
     room = model.context - max(map(len, rows))
     said = model.decode(model.generate(rows, new_tokens=max(1, min(new_tokens, room)), batch=batch))
     recall = [rouge(text, one.answer).recall for text, one in zip(said, questions, strict=True)]

@@ -7,6 +7,12 @@ never repeats within a document; where the stores are exhausted, a part that is 
 
 With `keep = 0` and `anchors = []` nothing of a value stays: the plan `erase`.
 
+With `avoid = "seen"` a variant is new among the values of its own and all earlier documents and among all variants made before it, in
+corpus order, and a value that turns up first where a variant has already said it is replaced as well. That is what a stream can know;
+it cannot know a value that comes later. Of two occurrences that would draw the same variant the earlier one has it, so that the
+outcome is that of going through the corpus one by one, however it is cut into batches (serial dictatorship, computed as Gale and
+Shapley's deferred acceptance, College Admissions and the Stability of Marriage, 1962).
+
 What stays by design: each kept first occurrence, and in each variant one real part. Source: RMFT (arXiv 2512.03310), section 3.
 """
 
@@ -17,7 +23,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +37,7 @@ from sanitize.errors import ResourceError
 from sanitize.keyed import Draws, Key, pick, value_ids
 from sanitize.kinds.kind import Kind
 from sanitize.kinds.kind import kind as kind_named
-from sanitize.part import Batch, Counts, Editor
+from sanitize.part import Batch, Counts, Editor, Past
 from sanitize.spans import arrow
 
 I64 = npt.NDArray[np.int64]
@@ -43,20 +49,38 @@ _SCARCE = 2  # a corpus store with fewer entries is filled up from the curated o
 
 
 class Rmft(Editor):
-    """Settings: `keep` first occurrences, `anchors`, `stores`, and `reserved` to draw fakes from ranges that belong to nobody."""
+    """Settings: `keep` first occurrences, `anchors`, `stores`, `avoid` (the values of the whole `corpus`, or what was `seen` before), and
+    `reserved` to draw fakes from ranges that belong to nobody."""
 
     needs: ClassVar[tuple[str, ...]] = ("firsts", "part_stores", "value_ids")
     keep: int = Field(default=1, ge=0)
     anchors: tuple[Anchor, ...] = ("first", "last", "domain")
     stores: Literal["corpus", "curated", "mixed"] = "corpus"
+    avoid: Literal["corpus", "seen"] = "corpus"
     reserved: bool = False
     _key: Key = PrivateAttr()
     _real: dict[str, _Known] = PrivateAttr(default_factory=dict)
     _stores: dict[tuple[str, str], _Store] = PrivateAttr(default_factory=dict)
+    _past: Past = PrivateAttr()
+
+    @property
+    def ordered(self) -> bool:
+        """With `avoid = "seen"` each variant depends on those before it."""
+        return self.avoid == "seen"
+
+    def streamed(self, where: str) -> Self:
+        """With `avoid = "seen"`."""
+        return self.model_copy(update={"avoid": "seen"})
+
+    def follow(self, past: Past) -> None:
+        """Take note of what stands before; in a stream the stores are made of it."""
+        self._past = past
 
     def open(self, key: Key, counts: Counts) -> None:
-        """Load the corpus's value ids and part stores; the next task of this process finds them loaded."""
+        """Load the corpus's value ids and part stores; the next task of this process finds them loaded. A stream counts none."""
         self._key = key
+        if not counts.tables:
+            return
         ids, stores = counts.tables["value_ids"], counts.tables["part_stores"]
         self._real, self._stores = _loaded(ids, stores, self.kinds, self.stores, ids.stat().st_mtime_ns, stores.stat().st_mtime_ns)
 
@@ -66,27 +90,62 @@ class Rmft(Editor):
         kept = frame["kept"].to_numpy()
         rows_of, texts_of = [], []
         for name in self.kinds:
-            rows = np.flatnonzero((frame["kind"] == name).to_numpy() & ~kept)
-            if not len(rows):
-                continue
-            part = frame[rows]
-            doc_ids = batch.doc_ids.take(pa.array(rows))
-            draws = Draws.of(self._key, f"rmft/{name}", doc_ids, part["cell"].to_numpy(), part["start"].to_numpy())
             one = kind_named(name)
-            values, odd = _readable(one, part)
-            if odd.any():
-                # swept, and not to be taken apart even in its plain form: it gets the kind's label
-                rows_of.append(rows[odd])
-                texts_of.append(pa.array([f"[{name}]"] * int(odd.sum()), pa.large_string()))
-                good = np.flatnonzero(~odd)
-                rows, part, draws, values = rows[good], part[good], draws.rows(good), values.take(pa.array(good))
-            make = self._variants(one, values) if one.split is not None else self._fakes(one, values)
-            rows_of.append(rows)
-            texts_of.append(self._fresh(one, make, part["doc_no"].to_numpy(), draws))
+            mine = (frame["kind"] == name).to_numpy()
+            rows = np.flatnonzero(mine if self.ordered else mine & ~kept)
+            if len(rows):
+                rows, texts = (self._in_order if self.ordered else self._replaced)(one, batch, rows)
+                rows_of.append(rows)
+                texts_of.append(texts)
         if not rows_of:
             return np.empty(0, np.intp), pa.array([], pa.large_string()), None
         order = np.argsort(np.concatenate(rows_of), kind="stable")
         return np.concatenate(rows_of)[order], pa.concat_arrays(texts_of).take(pa.array(order)), None
+
+    def _drawing(
+        self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], I64, _Make, Draws]:
+        """Rows that get a label, rows that get a variant, and what draws those: their documents, the maker and the draws."""
+        part = batch.occurrences[rows]
+        doc_ids = batch.doc_ids.take(pa.array(rows))
+        draws = Draws.of(self._key, f"rmft/{one.name}", doc_ids, part["cell"].to_numpy(), part["start"].to_numpy())
+        values, odd = _readable(one, part)
+        doc_no = part["doc_no"].to_numpy()
+        labelled = rows[odd]
+        if len(labelled):
+            # swept, and not to be taken apart even in its plain form: it gets the kind's label
+            good = np.flatnonzero(~odd)
+            rows, doc_no, draws, values = rows[good], doc_no[good], draws.rows(good), values.take(pa.array(good))
+        make = self._variants(one, values, doc_no) if one.split is not None else self._fakes(one, values)
+        return labelled, rows, doc_no, make, draws
+
+    def _replaced(self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
+        """Rows of one kind, and what stands there instead."""
+        labelled, rows, doc_no, make, draws = self._drawing(one, batch, rows)
+        texts = self._fresh(one, make, doc_no, draws)
+        return np.concatenate([rows, labelled]), pa.concat_arrays([texts, _labels(one, len(labelled))])
+
+    def _in_order(self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
+        """The same in corpus order; an original that was to be kept goes too where a variant before it says it."""
+        values = batch.occurrences["value_id"].to_numpy()[rows]
+        goes = ~batch.occurrences["kept"].to_numpy()[rows]
+        stay = np.flatnonzero(~goes)
+        goes[stay] = self._past.made(values[stay])
+        race = _Race(one, self._key, self._past, len(rows))
+        labels: list[npt.NDArray[np.intp]] = []
+        fresh = np.flatnonzero(goes)
+        while len(fresh):
+            labelled, mine, doc_no, make, draws = self._drawing(one, batch, rows[fresh])
+            labels.append(labelled)
+            race.enter(np.searchsorted(rows, mine), doc_no, make, draws)
+            # each one moves only what comes after it: the first is settled, then the rest looked at again
+            stay = np.flatnonzero(~goes)
+            fresh = race.first_said(stay, values[stay])
+            goes[fresh] = True
+        self._past.make(race.held[race.held >= 0])
+        named = np.concatenate([np.empty(0, np.intp), *labels])
+        where, texts = race.texts()
+        return np.concatenate([rows[where], named]), pa.concat_arrays([texts, _labels(one, len(named))])
 
     def _fresh(self, one: Kind, make: _Make, doc_no: I64, draws: Draws) -> pa.Array:
         """One text for each occurrence, drawn again until it is no real value and new in its document."""
@@ -119,9 +178,7 @@ class Rmft(Editor):
             if not len(pending):
                 break
         else:
-            raise ResourceError(
-                f"{one.name}: {len(pending)} stand-ins, new in their document, could not be drawn; set reserved = false, or use redact"
-            )
+            raise _exhausted(one, len(pending))
         return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
 
     def _fakes(self, one: Kind, values: pa.Array) -> _Make:
@@ -134,7 +191,16 @@ class Rmft(Editor):
 
         return make
 
-    def _variants(self, one: Kind, values: pa.Array) -> _Make:
+    def _store(self, kind: str, part: str) -> _Store:
+        """What variants of a part are drawn from."""
+        if (kind, part) in self._stores:
+            return self._stores[kind, part]
+        grown = None if self.stores == "curated" else self._past.parts(kind, part)
+        if grown is None:
+            return _curated(part)
+        return _Store.grown(*grown, _curated(part).entries, mixed=self.stores == "mixed")
+
+    def _variants(self, one: Kind, values: pa.Array, doc_no: I64) -> _Make:
         """Variants of values with parts: the anchor's text is the value's own, the other parts come from the stores."""
         encoded = values.dictionary_encode()
         code = np.asarray(encoded.indices, np.int64)
@@ -144,20 +210,20 @@ class Rmft(Editor):
             own = own.with_columns(domain=pl.concat_str("domain", "dot", "tld"), dot=pl.lit(""), tld=pl.lit(""))
         single = (own["last"] == "").to_numpy()
         parts = {
-            "first": _Part.of(own["first"], self._stores[one.name, "first"]),
-            "local": _Part.of(own["first"], self._stores[one.name, "local"]),
-            "last": _Part.of(own["last"], self._stores[one.name, "last"]),
-            "domain": _Part.of(own["domain"], self._stores[one.name, "domain" if "tld" in self.anchors else "host"]),
+            "first": _Part.of(own["first"], self._store(one.name, "first")),
+            "local": _Part.of(own["first"], self._store(one.name, "local")),
+            "last": _Part.of(own["last"], self._store(one.name, "last")),
+            "domain": _Part.of(own["domain"], self._store(one.name, "domain" if "tld" in self.anchors else "host")),
         }
         if "tld" in self.anchors:
-            parts["tld"] = _Part.of(own["tld"], self._stores[one.name, "tld"])
-        between = {name: arrow(own[name]) for name in ("lead", "sep", "dot")}
+            parts["tld"] = _Part.of(own["tld"], self._store(one.name, "tld"))
+        between = {name: arrow(own[name]) for name in ("lead", "sep", "at", "dot")}
         names = ("first", "last", "domain", "tld")
         many = np.array([names.index(name) for name in self.anchors], np.int64)
         few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
 
         def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-            of = code[rows]
+            of, docs = code[rows], doc_no[rows]
             alone = single[of]
             choose, draw_first = draws.again(0).pair(0) if attempt == 0 else (draws.again(0).pair(0)[0], draws.pair(0)[1])
             draw_last, draw_domain = draws.pair(1)
@@ -167,19 +233,19 @@ class Rmft(Editor):
                     anchor[which] = choices[pick(choose[which], len(choices))]
             strict = attempt < _OWN_PART_AFTER
             usable = np.ones(len(rows), np.bool_)
-            first, fits = parts["first"].draw(of, draw_first, (anchor == 0) | alone)
+            first, fits = parts["first"].draw(of, docs, draw_first, (anchor == 0) | alone)
             usable &= fits
             if alone.any():
-                local, fits = parts["local"].draw(of, draw_first, (anchor == 0) | ~alone)
+                local, fits = parts["local"].draw(of, docs, draw_first, (anchor == 0) | ~alone)
                 first = pc.if_else(pa.array(alone), local, first)
                 usable &= fits
-            last, fits = parts["last"].draw(of, draw_last, (anchor == 1) | alone)
+            last, fits = parts["last"].draw(of, docs, draw_last, (anchor == 1) | alone)
             usable &= fits
-            domain, fits = parts["domain"].draw(of, draw_domain, anchor == 2)
+            domain, fits = parts["domain"].draw(of, docs, draw_domain, anchor == 2)
             usable &= fits
-            pieces = [first, between["sep"].take(pa.array(of)), last, _text("@"), domain]
+            pieces = [first, between["sep"].take(pa.array(of)), last, between["at"].take(pa.array(of)), domain]
             if "tld" in parts:
-                tld, fits = parts["tld"].draw(of, draws.pair(2)[0], anchor == 3)
+                tld, fits = parts["tld"].draw(of, docs, draws.pair(2)[0], anchor == 3)
                 usable &= fits
                 pieces += [between["dot"].take(pa.array(of)), tld]
             if attempt >= _EXTEND_AFTER:
@@ -203,20 +269,104 @@ class Rmft(Editor):
         return make
 
 
+class _Race:
+    """One text for each of some occurrences in order: the first draw that is not taken by what came before.
+
+    Each proposes its draws in turn; of those that propose the same the earliest holds it, and one that is put out proposes again. Who
+    enters later changes nothing about that: the outcome is that of all having been there from the beginning.
+    """
+
+    def __init__(self, one: Kind, key: Key, past: Past, count: int) -> None:
+        self._kind, self._key, self._past = one, key, past
+        self.held, self._where, self._attempt = (np.full(count, number, np.int64) for number in (-1, -1, 0))
+        self._entered = np.full(count, -1, np.int64)  # with which of the groups
+        self._place = np.zeros(count, np.int64)  # in it
+        self._groups: list[tuple[I64, _Make, Draws]] = []
+        self._texts: list[pa.Array] = []
+        self._drawn = 0
+
+    def enter(self, rows: npt.NDArray[np.intp], doc_no: I64, make: _Make, draws: Draws) -> None:
+        """Some more occurrences, and the race run to its end."""
+        self._entered[rows], self._place[rows] = len(self._groups), np.arange(len(rows))
+        self._groups.append((doc_no, make, draws))
+        while len(rows):
+            groups, attempts = self._entered[rows], self._attempt[rows]
+            for turn in np.unique(groups * _ATTEMPTS + attempts).tolist():
+                group, attempt = divmod(turn, _ATTEMPTS)
+                self._propose(rows[(groups == group) & (attempts == attempt)], group, attempt)
+            holding = np.flatnonzero(self.held >= 0)
+            order = holding[np.argsort(self.held[holding], kind="stable")]
+            self.held[order[1:][self.held[order[1:]] == self.held[order[:-1]]]] = -1
+            rows = np.flatnonzero((self.held < 0) & (self._entered >= 0))
+            self._attempt[rows] += 1
+            if (self._attempt[rows] == _ATTEMPTS).any():
+                raise _exhausted(self._kind, len(rows))
+
+    def _propose(self, rows: npt.NDArray[np.intp], group: int, attempt: int) -> None:
+        doc_no, make, draws = self._groups[group]
+        inside = self._place[rows]
+        text, usable = make(inside, draws.rows(inside).again(attempt), attempt)
+        ids = value_ids(arrow(self._kind.normalise(pl.Series(text))), self._kind.name, self._key)
+        self.held[rows] = np.where(usable & ~self._past.taken(ids, doc_no[inside]), ids, -1)
+        self._where[rows] = self._drawn + np.arange(len(rows))
+        self._texts.append(text)
+        self._drawn += len(rows)
+
+    def first_said(self, rows: npt.NDArray[np.intp], values: I64) -> npt.NDArray[np.intp]:
+        """The first of some other occurrences, with these values, that an occurrence before it has said; none where there is none."""
+        holding = np.flatnonzero(self.held >= 0)
+        order = holding[np.argsort(self.held[holding], kind="stable")]
+        if not len(order):
+            return rows[:0]
+        at = np.minimum(np.searchsorted(self.held[order], values), len(order) - 1)
+        said = (self.held[order[at]] == values) & (order[at] < rows)
+        first: npt.NDArray[np.intp] = rows[said][:1]
+        return first
+
+    def texts(self) -> tuple[npt.NDArray[np.intp], pa.Array]:
+        """All that entered, and the text of each."""
+        rows = np.flatnonzero(self.held >= 0)
+        every = pa.concat_arrays([*self._texts, pa.array([], pa.large_string())])
+        return rows, every.take(pa.array(self._where[rows]))
+
+
 _Make = Callable[[npt.NDArray[np.intp], Draws, int], tuple[pa.Array, npt.NDArray[np.bool_]]]
 
 
 @dataclass(frozen=True, repr=False)
 class _Store:
-    """The sorted entries of one store, and the same in three letter cases one after the other: lower, UPPER, Title."""
+    """The entries of one store, and the same in three letter cases one after the other: lower, UPPER, Title.
+
+    One that grows begins with what was seen, in order of appearance, `since` which document; each draws from what it has seen by then.
+    """
 
     entries: pa.Array
     cased: pa.Array
+    since: I64 | None = None
+    mixed: bool = False
+    same: I64 | None = None  # of each entry of one that grows: where its text stands first
 
     @classmethod
     def of(cls, entries: pa.Array) -> _Store:
         series = pl.Series(entries)
         return cls(entries, pa.concat_arrays([entries, arrow(series.str.to_uppercase()), arrow(series.str.to_titlecase())]))
+
+    @classmethod
+    def grown(cls, seen: pa.Array, since: I64, curated: pa.Array, mixed: bool) -> _Store:
+        """What was seen before the curated entries."""
+        both = cls.of(pa.concat_arrays([seen, curated]))
+        return cls(both.entries, both.cased, since, mixed, np.asarray(pc.index_in(both.entries, both.entries), np.int64))
+
+    def pick(self, bits: npt.NDArray[np.uint64], docs: I64) -> I64:
+        """An entry for each draw in a document."""
+        if self.since is None:
+            return pick(bits, len(self.entries))
+        seen, there = len(self.since), np.searchsorted(self.since, docs, side="right")
+        more = len(self.entries) - seen
+        if self.mixed:
+            drawn = pick(bits, (there + more).astype(np.uint64))
+            return np.where(drawn < there, drawn, seen + drawn - there)
+        return np.where(there >= _SCARCE, pick(bits, there.astype(np.uint64)), seen + pick(bits, more))
 
 
 @dataclass(frozen=True, repr=False)
@@ -225,7 +375,7 @@ class _Part:
 
     texts: pa.Array  # own distinct texts, then the store's
     own: int
-    store: int
+    store: _Store
     case: I64  # of each own text: 0 lower (and mixed), 1 upper, 2 title
     place: I64  # of each own text in the store, -1 where it is not there
 
@@ -236,13 +386,16 @@ class _Part:
             lower, upper, title = own.str.to_lowercase(), own.str.to_uppercase(), own.str.to_titlecase()
             case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0)).astype(np.int64)
         place = pc.fill_null(pc.index_in(arrow(lower), store.entries), -1)
-        return cls(pa.concat_arrays([arrow(own), store.cased]), len(own), len(store.entries), case, np.asarray(place, np.int64))
+        return cls(pa.concat_arrays([arrow(own), store.cased]), len(own), store, case, np.asarray(place, np.int64))
 
-    def draw(self, of: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    def draw(
+        self, of: I64, docs: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]
+    ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
         """The part of each occurrence: its own where it stays, else from the store in its letter case; and whether it is another."""
-        drawn = pick(bits, self.store)
-        index = np.where(stays, of, self.own + self.store * self.case[of] + drawn)
-        return self.texts.take(pa.array(index)), stays | (drawn != self.place[of])
+        drawn = self.store.pick(bits, docs)
+        index = np.where(stays, of, self.own + len(self.store.entries) * self.case[of] + drawn)
+        found = drawn if self.store.same is None else self.store.same[drawn]
+        return self.texts.take(pa.array(index)), stays | (found != self.place[of])
 
 
 def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
@@ -287,6 +440,20 @@ def _entries(part: str, corpus: pa.Array, source: str) -> pa.Array:
     else:
         entries = pc.unique(pa.concat_arrays([corpus, pa.array(curated(part), pa.large_string())]))
     return entries.take(pc.sort_indices(entries))
+
+
+@functools.cache
+def _curated(part: str) -> _Store:
+    """The sorted entries of a curated store."""
+    return _Store.of(_entries(part, pa.array([], pa.large_string()), "curated"))
+
+
+def _labels(one: Kind, times: int) -> pa.LargeStringArray:
+    return pa.array([f"[{one.name}]"] * times, pa.large_string())
+
+
+def _exhausted(one: Kind, times: int) -> ResourceError:
+    return ResourceError(f"{one.name}: {times} stand-ins, new in their document, could not be drawn; set reserved = false, or use redact")
 
 
 class _Known:

@@ -25,7 +25,7 @@ from pydantic import PrivateAttr
 
 from sanitize.errors import UsageError, nearest
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.matcher import Flagged, Matches, compatible
 from sanitize.part import Column, Finder, Spans
 from sanitize.spans import I64, Buffers, arrow, cut_nested
@@ -169,7 +169,7 @@ def _held(found: pl.DataFrame, text_no: I64, start: I64, stop: I64, kind: npt.ND
 
 def gather(values: Sequence[Path], occurrences: Sequence[Path], listed: pl.DataFrame | None, key: Key, out: Path) -> int:
     """Write the forms that the second round looks for, from what the first one found and a user's list; returns how many."""
-    numbers = {name: number for number, name in enumerate(kinds())}
+    numbers = {name: number for number, name in enumerate(every_kind())}
     frames = [_of_list(listed, key)] if listed is not None else []
     sure = _sure(occurrences)
     # loops over the tasks' files of distinct values, not over documents
@@ -244,7 +244,7 @@ def _of_list(listed: pl.DataFrame, key: Key) -> pl.DataFrame:
     frames = [pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})]
     for (name,), rows in listed.group_by("kind", maintain_order=True):
         value = rows["value"].str.replace_all(r"\s+", " ").str.strip_chars()
-        form = kinds()[str(name)].normalise(value)
+        form = every_kind()[str(name)].normalise(value)
         told = pl.DataFrame({"value": value, "normalised": form, "value_id": value_ids(arrow(form), str(name), key)})
         single = told["value"].str.contains(r"\A\p{L}+\z")
         alone = told.filter(single).select(
@@ -291,9 +291,9 @@ def read_list(path: Path) -> pl.DataFrame:
     if len(empty):
         raise UsageError(f"--known {path}: record {empty[0] + 1} has no kind or no value; {expected}")
     for name in table["kind"].unique(maintain_order=True):
-        if name not in kinds():
+        if name not in every_kind():
             row = (table["kind"] == name).arg_true()[0]
-            raise UsageError(f"--known {path}: record {row + 1}: there is no kind of this name; {nearest(name, kinds())}")
+            raise UsageError(f"--known {path}: record {row + 1}: there is no kind of this name; {nearest(name, every_kind())}")
     return table.unique(maintain_order=True)
 
 

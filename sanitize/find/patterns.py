@@ -1,13 +1,15 @@
-"""Occurrences of every kind that has a pattern: one pass over a column of texts for all kinds at once, exact in bytes and code points.
+"""Occurrences of every kind that has a pattern: three passes over a column of texts, exact in bytes and code points.
 
-One alternation of all patterns is run by the linear-time engine of Polars, which writes a mark around each match; the marks are read
-back from the bytes. Kind, check, identity and `value_id` are settled on the distinct candidates only. A URL is looked into once more,
-for what stands inside it. All kinds are always looked for, so that one index serves every plan, and no kind takes another's text
-because a plan does not name it. Costs about one pass at 280 MB per CPU-second; leaves names and free forms to other finders.
+One alternation of the patterns of a turn is run by the linear-time engine of Polars, which writes a mark around each match; the marks
+are read back from the bytes. Kind, check, identity and `value_id` are settled on the distinct candidates only. A turn looks at what the
+earlier ones left (see `Kind.turn`). A URL is looked into once more, for what stands inside it. All kinds are always
+looked for, so that one index serves every plan, and no kind takes another's text because a plan does not name it; only national
+identifiers are asked by country. Costs about three passes, 100 MB per CPU-second; leaves names and free forms to other finders.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,14 +17,17 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.headers import sections
+from sanitize.headers import Sections, sections
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, table_of
+from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
 from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 NAME = "patterns"
 _INSIDE = ("URL",)  # kinds whose values are looked into
+_BEFORE, _AFTER = 48, 16  # bytes of context on either side
+_GONE = 127  # what later turns see where one found a value; no pattern matches a control byte
 _LESS, _MORE = ord("<"), ord(">")
 
 
@@ -57,13 +62,12 @@ class Found:
 
 
 class Patterns:
-    """The finder of all kinds in sanitize/kinds/, under one key."""
+    """The finder of all kinds in sanitize/kinds/ that have a pattern, under one key; of national identifiers, those of `countries`."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, countries: Iterable[str] = ()) -> None:
         self.key = key
-        self.kinds: list[Kind] = [kind for kind in kinds().values() if kind.pattern]
-        self._outer = "|".join(kind.pattern for kind in self.kinds)
-        self._inner = "|".join(kind.pattern for kind in self.kinds if kind.name not in _INSIDE)
+        self.kinds: list[Kind] = [kind for kind in kinds(countries).values() if kind.pattern]
+        self._turns = sorted({kind.turn for kind in self.kinds})
         self._before, self._after = boundaries(self.kinds)
         self._word = table_of(WORD)
         self._index = {kind.name: number for number, kind in enumerate(self.kinds)}
@@ -73,10 +77,7 @@ class Patterns:
         if texts.null_count:
             texts = texts.fill_null("")
         buffers = Buffers.of(texts)
-        starts, stops = matches(buffers, self._outer)
-        text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-        where = sections(buffers, text_no, starts)
-        spans = self._settle(buffers, text_no, starts, stops, where.is_id_field * 2 + where.is_address_field)
+        spans, where = self._search(buffers, fields=True)
         spans = self._look_inside(buffers, spans)
         text_no, starts, stops, which, origin = spans.text_no, spans.starts, spans.stops, spans.which, spans.origin
         if not spans.sorted:
@@ -98,7 +99,38 @@ class Patterns:
             skipped=spans.skipped,
         )
 
-    def _settle(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None) -> _Spans:
+    def _search(
+        self, buffers: Buffers, *, fields: bool = False, without: tuple[str, ...] = (), times: I64 | None = None
+    ) -> tuple[_Spans, Sections]:
+        """What the kinds of each turn find in what the earlier turns left, and the section of every candidate (of none without `fields`).
+        `times` is how often each text counts."""
+        seen, spans = buffers, _Spans.none()
+        found: list[Sections] = []
+        for turn in self._turns:
+            starts, stops = matches(seen, self._pattern(pl.Series(seen.column()), turn, without))
+            text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
+            where = sections(buffers, text_no, starts) if fields else Sections(np.full(len(starts), -1, np.int32), [])
+            found.append(where)
+            field = where.is_id_field * 2 + where.is_address_field
+            more = self._settle(buffers, text_no, starts, stops, field, None if times is None else times[text_no], turn=turn)
+            if turn != self._turns[-1] and len(more.starts):
+                data = seen.data.copy()
+                data[_places(more.starts, more.stops)] = _GONE
+                seen = Buffers(data, buffers.offsets)
+            spans = spans.plus(more, sum(len(one.index) for one in found[:-1]))
+        return spans, _together(found)
+
+    def _pattern(self, texts: pl.Series, turn: int, without: tuple[str, ...] = ()) -> str:
+        """The alternation of all kinds of a turn for a column of texts; what needs a word that no text holds is left out, which finds the
+        same."""
+        asked = [kind for kind in self.kinds if kind.turn == turn and kind.name not in without]
+        words = sorted({word for kind in asked if kind.gate is not None for word in kind.gate[0]})
+        held = {word for word in words if texts.str.contains(word, literal=True).any()}
+        return "|".join(kind.pattern if kind.gate is None or held.intersection(kind.gate[0]) else kind.gate[1] for kind in asked)
+
+    def _settle(
+        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None, *, turn: int
+    ) -> _Spans:
         """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, field). `field` is 2 in an id field, 1 in
         an address field, else 0; `weight` is how often each candidate counts among the refused."""
         bracketed = np.zeros(len(starts), np.bool_)
@@ -116,9 +148,18 @@ class Patterns:
         frame = pl.DataFrame(
             {"value": pl.Series(values), "bracketed": (used & 4) > 0, "id_field": (used & 2) > 0, "address_field": (used & 1) > 0}
         )
-        kind, reasons = self._kinds_of(frame)
+        kind, reasons, frame, lead, trail = self._kinds_of(frame, turn)
         good = np.flatnonzero(kind >= 0)
-        distinct = self._distinct(kind[good].astype(np.int32), values.take(pa.array(good)))
+        found, one_of = kind[good].astype(np.int32), np.arange(len(good))
+        if lead.any() or trail.any():
+            # the same value may have been taken along with different words
+            pairs = pl.DataFrame({"kind": found, "value": frame["value"].gather(good)}).with_row_index("row")
+            first = pairs.unique(["kind", "value"], keep="first", maintain_order=True).with_row_index("to")
+            one_of = pairs.join(first, on=["kind", "value"], how="left", maintain_order="left")["to"].to_numpy().astype(np.int64)
+            found, values = found[first["row"].to_numpy()], arrow(first["value"])
+        else:
+            values = values.take(pa.array(good))
+        distinct = self._distinct(found, values)
         skipped: dict[tuple[int, str], int] = {}
         row = place[variant]
         if reasons:
@@ -126,43 +167,106 @@ class Patterns:
             for where, rows in reasons.items():
                 skipped[where] = int(times[rows].sum())
         to_distinct = np.full(len(used), -1, np.int64)
-        to_distinct[good] = np.arange(len(good))
+        to_distinct[good] = one_of
         which = to_distinct[row]
         keep = np.flatnonzero(which >= 0)
-        glued = self._glued(buffers, text_no[keep], starts[keep], stops[keep], distinct.kind[which[keep]])
-        if glued.any():
-            times = np.bincount(distinct.kind[which[keep[glued]]], None if weight is None else weight[keep[glued]])
-            skipped |= {(number, "boundary"): int(times[number]) for number in np.flatnonzero(times).tolist()}
-            keep = keep[~glued]
-        return _Spans(text_no[keep], starts[keep], stops[keep], which[keep], keep, distinct, skipped, True)
+        leads, trails = lead[row[keep]], trail[row[keep]]
+        starts, stops = starts[keep] + leads, stops[keep] - trails
+        text_no, which = text_no[keep], which[keep]
+        glued = self._glued(buffers, text_no, starts, stops, distinct.kind[which], leads == 0, trails == 0)
+        unsaid = self._unsaid(buffers, text_no, starts, stops, which, distinct) & ~glued
+        for reason, bad in (("boundary", glued), ("context", unsaid)):
+            if bad.any():
+                times = np.bincount(distinct.kind[which[bad]], None if weight is None else weight[keep[bad]])
+                skipped |= {(number, reason): int(times[number]) for number in np.flatnonzero(times).tolist()}
+        if (bad := glued | unsaid).any():
+            keep, text_no, starts, stops, which = keep[~bad], text_no[~bad], starts[~bad], stops[~bad], which[~bad]
+        return _Spans(text_no, starts, stops, which, keep, distinct, skipped, True)
 
-    def _glued(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32) -> npt.NDArray[np.bool_]:
-        """True where a value may not stand, by its kind's boundary rule."""
+    def _unsaid(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, which: I64, distinct: Distinct) -> Bools:
+        """True where a value is one of its kind only in a context, and does not stand in one."""
+        unsaid = np.zeros(len(which), np.bool_)
+        for number, one in enumerate(self.kinds):
+            if one.doubtful is None or one.context is None or not len(mine := np.flatnonzero(distinct.kind == number)):
+                continue
+            doubtful = np.zeros(len(distinct.kind), np.bool_)
+            doubtful[mine] = one.doubtful(pl.Series("value", distinct.value.take(pa.array(mine)))).to_numpy()
+            rows = np.flatnonzero(doubtful[which])
+            if not len(rows):
+                continue
+            low = np.maximum(starts[rows] - _BEFORE, buffers.offsets[text_no[rows]])
+            high = np.minimum(stops[rows] + _AFTER, buffers.offsets[text_no[rows] + 1])
+            seen = pl.DataFrame(
+                {
+                    "value": pl.Series(distinct.value.take(pa.array(which[rows]))),
+                    "before": _window(buffers, low, starts[rows]),
+                    "after": _window(buffers, stops[rows], high),
+                }
+            )
+            unsaid[rows] = ~one.context(seen).to_numpy()
+        return unsaid
+
+    def _glued(
+        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32, left: Bools, right: Bools
+    ) -> npt.NDArray[np.bool_]:
+        """True where a value may not stand, by its kind's boundary rule; `left` and `right`: whether that side is asked."""
         data, offsets, last = buffers.data, buffers.offsets, stops - 1
-        before = (starts > offsets[text_no]) & self._word[data[starts]] & self._before[kind, data[np.maximum(starts - 1, 0)]]
-        after = (stops < offsets[text_no + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(stops, len(data) - 1)]]
+        before = left & (starts > offsets[text_no]) & self._word[data[starts]] & self._before[kind, data[np.maximum(starts - 1, 0)]]
+        after = right & (stops < offsets[text_no + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(stops, len(data) - 1)]]
         glued: npt.NDArray[np.bool_] = before | after
         return glued
 
-    def _kinds_of(self, frame: pl.DataFrame) -> tuple[I64, dict[tuple[int, str], I64]]:
-        """The kind of every candidate (-1 where none), and the rows that a kind took and its check refused, by (kind, reason)."""
-        kind = np.full(frame.height, -1, np.int64)
+    def _kinds_of(self, frame: pl.DataFrame, turn: int) -> tuple[I64, dict[tuple[int, str], I64], pl.DataFrame, I64, I64]:
+        """The kind of every candidate (-1 where none); the rows that a kind took and its check refused, by (kind, reason); and the
+        candidates without what their kind takes along before and after a value, with the bytes that were cut off on either side."""
+        kind, lead, trail = np.full(frame.height, -1, np.int64), np.zeros(frame.height, np.int64), np.zeros(frame.height, np.int64)
         open_rows = np.arange(frame.height)
         refused: dict[tuple[int, str], I64] = {}
+        second: list[tuple[int, I64, pl.Series]] = []  # what national identifiers refused
         for number, one in enumerate(self.kinds):
             if not len(open_rows):
                 break
+            if one.turn != turn:
+                continue
             rest = frame if len(open_rows) == frame.height else frame[open_rows]
             taken = one.takes(rest).to_numpy()
-            mine, open_rows = open_rows[taken], open_rows[~taken]
-            if one.check is not None and len(mine):
-                reason = one.check(frame["value"].gather(mine))
+            mine = open_rows[taken]
+            if not len(mine):
+                continue
+            values = frame["value"].gather(mine)
+            if one.lead is not None or one.trail is not None:
+                before, after, values = _cut_off(one, values)
+                cut_off = (before + after) > 0
+            else:
+                cut_off = None
+            if one.check is not None:
+                reason = one.check(values)
                 bad = reason.is_not_null().to_numpy()
-                for word in reason.drop_nulls().unique().to_list():
-                    refused[number, word] = mine[(reason == word).fill_null(False).to_numpy()]
-                mine = mine[~bad]
-            kind[mine] = number
-        return kind, refused
+                if one.country is None:
+                    for word in reason.drop_nulls().unique().to_list():
+                        refused[number, word] = mine[(reason == word).fill_null(False).to_numpy()]
+                else:
+                    taken[taken] = ~bad  # a number of one country may be that of another
+                    if bad.any():
+                        second.append((number, mine[bad], reason.filter(pl.Series(bad))))
+                good = ~bad
+            else:
+                good = np.ones(len(mine), np.bool_)
+            if cut_off is not None and (cut_off & good).any():
+                where = np.flatnonzero(cut_off & good)
+                lead[mine[where]], trail[mine[where]] = before[where], after[where]
+                frame = frame.with_columns(value=frame["value"].scatter(mine[where], values.gather(where)))
+            kind[mine[good]] = number
+            open_rows = open_rows[~taken]
+        told = np.zeros(frame.height, np.bool_)
+        for number, rows, reason in second:
+            nobodys = (kind[rows] < 0) & ~told[rows]
+            told[rows] = True
+            for word in reason.unique(maintain_order=True).to_list():
+                some = rows[nobodys & (reason == word).to_numpy()]
+                if len(some):
+                    refused[number, word] = some
+        return kind, refused, frame, lead, trail
 
     def _distinct(self, kind: I32, value: pa.LargeStringArray) -> Distinct:
         """Identity forms and ids, kind by kind."""
@@ -189,14 +293,10 @@ class Patterns:
         if not len(outer):
             return spans
         inside = Buffers.of(spans.distinct.value.take(pa.array(outer)))
-        starts, stops = matches(inside, self._inner)
-        if not len(starts):
-            return spans
-        holder = np.searchsorted(inside.offsets, starts, side="right") - 1
-        times = np.bincount(spans.which, minlength=len(spans.distinct.kind))[outer[holder]]
-        inner = self._settle(inside, holder, starts, stops, np.zeros(len(starts), np.int64), times)
+        times = np.bincount(spans.which, minlength=len(spans.distinct.kind))[outer]
+        inner, _ = self._search(inside, without=_INSIDE, times=times)
         if not len(inner.text_no):
-            return replace(spans, skipped=_sum(spans.skipped, inner.skipped))
+            return spans.plus(inner, 0)
         # every occurrence of a holding value holds the same spans
         order = np.argsort(spans.which, kind="stable")
         low = np.searchsorted(spans.which[order], outer[inner.text_no], side="left")
@@ -205,22 +305,52 @@ class Patterns:
         each = np.repeat(np.arange(len(times)), times)
         holding = order[np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)]
         base = spans.starts[holding] - inside.offsets[inner.text_no[each]]
-        both = Distinct(
-            np.concatenate([spans.distinct.kind, inner.distinct.kind]),
-            pa.concat_arrays([spans.distinct.value, inner.distinct.value]),
-            pa.concat_arrays([spans.distinct.normalised, inner.distinct.normalised]),
-            np.concatenate([spans.distinct.value_id, inner.distinct.value_id]),
-        )
-        return _Spans(
-            np.concatenate([spans.text_no, spans.text_no[holding]]),
-            np.concatenate([spans.starts, base + inner.starts[each]]),
-            np.concatenate([spans.stops, base + inner.stops[each]]),
-            np.concatenate([spans.which, len(spans.distinct.kind) + inner.which[each]]),
-            np.concatenate([spans.origin, spans.origin[holding]]),
-            both,
-            _sum(spans.skipped, inner.skipped),
+        held = _Spans(
+            spans.text_no[holding],
+            base + inner.starts[each],
+            base + inner.stops[each],
+            inner.which[each],
+            spans.origin[holding],
+            inner.distinct,
+            inner.skipped,
             False,
         )
+        return spans.plus(held, 0)
+
+
+def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
+    """The bytes of what a kind's pattern took along before and after each value, and the values without."""
+    frame = pl.DataFrame({"value": values}).with_columns(
+        before=pl.lit("") if one.lead is None else pl.col("value").str.extract(rf"\A({one.lead})").fill_null(""),
+        after=pl.lit("") if one.trail is None else pl.col("value").str.extract(rf"({one.trail})\z").fill_null(""),
+    )
+    frame = frame.select(
+        pl.col("before").str.len_bytes().cast(pl.Int64),
+        pl.col("after").str.len_bytes().cast(pl.Int64),
+        value=pl.col("value").str.strip_prefix(pl.col("before")).str.strip_suffix(pl.col("after")),
+    )
+    return frame["before"].to_numpy(), frame["after"].to_numpy(), frame["value"]
+
+
+def _places(low: I64, high: I64) -> I64:
+    """Every number of every range [low, high), range after range."""
+    sizes = high - low
+    return np.repeat(low - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+
+
+def _window(buffers: Buffers, low: I64, high: I64) -> pl.Series:
+    """The bytes of each range, whether ranges overlap or not; those beyond ASCII as blanks."""
+    data = buffers.data[_places(low, high)]
+    return parted(np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(high - low)]))
+
+
+def _together(found: list[Sections]) -> Sections:
+    """The sections of several rounds of candidates, one after the other."""
+    names = list(dict.fromkeys(name for one in found for name in one.names))
+    number = {name: at for at, name in enumerate(names)}
+    # the last entry serves index -1
+    index = [np.array([*(number[name] for name in one.names), -1], np.int32)[one.index] for one in found]
+    return Sections(np.concatenate(index) if index else np.empty(0, np.int32), names)
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,6 +364,31 @@ class _Spans:
     skipped: dict[tuple[int, str], int]
     sorted: bool
 
+    @classmethod
+    def none(cls) -> _Spans:
+        nothing, texts = np.empty(0, np.int64), pa.array([], pa.large_string())
+        return cls(nothing, nothing, nothing, nothing, nothing, Distinct(nothing.astype(np.int32), texts, texts, nothing), {}, True)
 
-def _sum(one: dict[tuple[int, str], int], other: dict[tuple[int, str], int]) -> dict[tuple[int, str], int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in one.keys() | other.keys()}
+    def plus(self, other: _Spans, candidates: int) -> _Spans:
+        """These spans and others, whose origins are counted behind so many candidates."""
+        skipped = {name: self.skipped.get(name, 0) + other.skipped.get(name, 0) for name in self.skipped.keys() | other.skipped.keys()}
+        if not len(self.text_no) and not len(self.distinct.kind):
+            return replace(other, origin=other.origin + candidates, skipped=skipped)
+        if not len(other.text_no):
+            return replace(self, skipped=skipped)
+        one, two = self.distinct, other.distinct
+        return _Spans(
+            np.concatenate([self.text_no, other.text_no]),
+            np.concatenate([self.starts, other.starts]),
+            np.concatenate([self.stops, other.stops]),
+            np.concatenate([self.which, len(one.kind) + other.which]),
+            np.concatenate([self.origin, other.origin + candidates]),
+            Distinct(
+                np.concatenate([one.kind, two.kind]),
+                pa.concat_arrays([one.value, two.value]),
+                pa.concat_arrays([one.normalised, two.normalised]),
+                np.concatenate([one.value_id, two.value_id]),
+            ),
+            skipped,
+            False,
+        )

@@ -107,5 +107,6 @@ KIND = Kind(
     check=_check,
     normalise=_normalise,
     fake=_fake,
+    turn=2,
     rank=45,
 )

@@ -1,16 +1,24 @@
-"""Mail addresses in ASCII, bare or between `<` and `>`.
+"""Mail addresses: bare or between `<` and `>`, in ASCII or any other alphabet, and in the forms people hide them in.
 
-Identity: letter case, dots at either end of the local part and at the end of the host do not count; everything else does, so
-`kenneth..lay@example.com` and `kenneth.lay@example.com` are two, and provider rules (dots, plus tags) are not applied.
+Identity: letter case, dots at either end of the local part and at the end of the host do not count, nor does how the address is hidden
+(`bob at example dot com`), broken by quoted-printable or sprinkled with characters that nobody sees; a host in punycode is the same as in
+its own letters (IDNA 2008). Everything else does count, so `kenneth..lay@example.com` and `kenneth.lay@example.com` are two, and provider
+rules (dots, plus tags) are not applied.
 
-`=` is no part of a bare local part, so quoted-printable `=20` behind and `email=` before an address stay out (of `=3Dbob@` the `3D`
-remains: nothing tells it from a name). Between brackets any single-@ candidate that MESSAGE_ID did not claim is an address:
-`<bob@corp>`, `<.bob@example.com>`.
+`=` is no part of a bare local part, so `=20` behind and `email=` before an address stay out. `=3D`, and escapes of blanks and brackets
+before a letter, are what quoted-printable left in a text that nobody decoded: they are cut off, and a soft line break (`=` and a line
+end) joins what it parts. Between brackets any single-@ candidate that MESSAGE_ID did not claim is an address: `<bob@corp>`,
+`<.bob@example.com>`. Local parts may hold Latin, Greek and Cyrillic letters, hosts any: Chinese and Japanese text is written up to an
+address without a blank, and is no part of it.
+
+Hidden forms must say both: `at` and `dot` as words, with a top-level domain that is no English word; or `at` between brackets. Local
+parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`).
 """
 
 from __future__ import annotations
 
 import functools
+import unicodedata
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +28,46 @@ import pyarrow as pa
 from sanitize.keyed import Draws, pick
 from sanitize.kinds.kind import BOUND, Kind, first_in, joined, last_in, reshaped, table_of
 
+_LETTERS = r"A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u036f\u0370-\u052f"  # Latin, accents, Greek, Cyrillic
+_ANY = r"A-Za-z0-9_\u00b7\u00c0-\u1fff\u3040-\ud7ff"  # ... and every other script of letters
+_UNSEEN = r"\u00ad\u200b-\u200d\u2060\ufeff"  # soft hyphen, zero-width characters
+_BREAK = r"=\r?\n"  # quoted-printable
+_OPEN, _SHUT = r" ?[\[({<] ?", r" ?[\])}>]"
+_DOTS = rf"(?: (?:dot|DOT|Dot) |{_OPEN}(?:dot|DOT|Dot|[.]){_SHUT} ?)"
 # A bound on the separators, not on the length: without one, a long unbroken run would be searched to its end again from every
 # number in it; a bound on the length costs up to nine tenths of the speed on real mail (states). Of a local part with more
 # separators the end is found.
-_LOCAL = rf"{BOUND}[A-Za-z0-9_]+(?:[.%+'&~#-]+[A-Za-z0-9_]+){{0,16}}[.%+'&~#-]*"
-_TLD = r"(?:[Xx][Nn]--[A-Za-z0-9-]*[A-Za-z0-9]|[A-Za-z][A-Za-z]+)"
+_SEPARATOR = rf"(?:[.%+'&~#{_UNSEEN}-]|{_BREAK})"
+_ESCAPED = "=(?:09|0A|0D|20|22|27|28|2C|3A|3B|3C|5B)"
+_FIRST = rf"(?:(?:=3D|{BOUND})[A-Za-z0-9_]|{_ESCAPED}[A-Za-z]|[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
+_LOCAL = rf"{_FIRST}[{_LETTERS}]*(?:{_SEPARATOR}+[{_LETTERS}]+){{0,16}}{_SEPARATOR}*"
+_AT = rf"(?:[@\uff20]|%40|{_OPEN}(?:at|AT|At|@){_SHUT} ?)"
+_LABEL = rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_ANY}{_UNSEEN}-]|{_BREAK})*"
+_DOT = rf"(?:[.](?:{_BREAK})?|[\uff0e\u3002]|{_OPEN}(?:dot|DOT|Dot|[.]){_SHUT} ?)"
+_TLD = (
+    r"(?:[Xx][Nn]--[A-Za-z0-9-]*[A-Za-z0-9]|[A-Za-z][A-Za-z]+|"
+    # the country codes that are not in ASCII (IANA root zone): Cyrillic and Greek ones by their letters, others by name, as text goes on
+    r"[\u0370-\u03ff]{2}|[\u0400-\u04ff]{2,}|中国|中國|香港|台湾|台灣|新加坡|澳門|公司|网络|网址|在线|한국|भारत|ไทย|السعودية|امارات|مصر|ایران|ישראל|გე)"
+)
+_WORDS = (  # no word of a language that a sentence goes on with, as in, is, it, me, to, us ... would be
+    "(?:com|org|net|edu|gov|mil|info|biz|name|io|ai|dev|app|uk|de|fr|es|nl|pl|se|fi|dk|ch|ca|au|nz|jp|cn|kr|br|ru|cz|eu|ie|mx|za|"
+    "COM|ORG|NET|EDU|GOV|Com|Org|Net|Edu)"
+)
+_WRITTEN = rf"{_LOCAL}{_AT}(?:{_LABEL}{_DOT})+{_TLD}"
+# `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`
+_SAID = "(?:dot|DOT|Dot)"
+_SPOKEN = (
+    rf"[A-Za-z0-9_]+(?:(?:[._-]| {_SAID} )[A-Za-z0-9_]+){{0,4}} (?:at|AT|At) "
+    rf"(?:[A-Za-z0-9-]+(?:[.]| {_SAID} )){{0,3}}[A-Za-z0-9-]+ {_SAID} {_WORDS}{BOUND}"
+)
+_PROSE = (  # before `at`, in a sentence about a place on the web
+    "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
+    "is are be was were been available site website page web info information details shop live watch check meet met work works working "
+    "worked arrive arrived"
+)
+_PLACES = "the a an this that these those any every each some all my your his her our their no another what which".split()
 _ASSETS = "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
-_LETTER = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_LETTER = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + bytes(range(128, 256)))  # those of other alphabets too
 _ALNUM = _LETTER | table_of(b"0123456789")
 _COMMON = ("com", "org", "net", "edu", "gov", "info", "biz")  # a fake keeps these and the two-letter ones
 
@@ -38,12 +79,25 @@ def _accepts(candidates: pl.DataFrame) -> pl.Series:
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`file_name` for `icon@2x.png`, `lib@3.1.min.js` and their like."""
+    """`file_name` for `icon@2x.png`, `lib@3.1.min.js` and their like; `remote` for `git@example.com`, where programs log in; `words` for a
+    hidden form that is prose."""
     asset = values.str.contains(rf"@[0-9][0-9.]*[Xx]?(?:[.]min)?[.](?:{_ASSETS})\z")
-    return pl.select(pl.when(asset).then(pl.lit("file_name"))).to_series()
+    remote = values.str.contains(r"\Agit@")
+    hidden = values.str.contains(" ", literal=True)
+    prose = pl.select(pl.lit(False)).to_series()
+    if hidden.any():
+        said = values.str.to_lowercase().str.extract_groups(r"\A(.*?) at ([^ .]+)").struct.unnest()
+        ordinary = said.to_series(0).is_in(_PROSE.split()) | said.to_series(1).is_in(_PLACES)
+        prose = hidden & ordinary.fill_null(False)
+    reason = pl.when(asset).then(pl.lit("file_name")).when(remote).then(pl.lit("remote")).when(prose).then(pl.lit("words"))
+    return pl.select(reason).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
+    odd = values.str.contains(r"[^!-~]|[\[(){}]|%40|[Xx][Nn]--|<|>")
+    if odd.any():
+        rows = odd.arg_true()
+        values = values.clone().scatter(rows, _plain(values.gather(rows)))
     lower = values.str.to_lowercase()
     dotted = lower.str.contains(r"\A[.]|[.]@|[.]\z")
     if not dotted.any():
@@ -53,12 +107,55 @@ def _normalise(values: pl.Series) -> pl.Series:
     return lower.scatter(rows, bare)
 
 
+def _plain(values: pl.Series) -> pl.Series:
+    """The addresses as mail programs write them: with `@` and dots, in composed letters, their hosts not in punycode."""
+    frame = pl.DataFrame({"value": values.str.normalize("NFKC")})
+    frame = frame.with_columns(
+        pl.col("value")
+        .str.replace_all(rf"[{_UNSEEN}]|{_BREAK}", "")
+        .str.replace_all(_DOTS, ".")
+        .str.replace(rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) ", "@")
+        .str.replace_all("\u3002", ".", literal=True)
+        .str.to_lowercase()
+        .str.normalize("NFKC")  # letters and accents may compose once they are small
+    )
+    plain = frame["value"]
+    plain = pl.select(
+        pl.when(plain.str.contains("@", literal=True)).then(plain).otherwise(plain.str.replace("%40", "@", literal=True))
+    ).to_series()
+    coded = plain.str.contains(r"(?i:@(?:.*[.])?xn--)").arg_true()
+    # a loop over distinct values with punycode in them, which are few: it has no columnar form
+    return plain.scatter(coded, [_unicode(value) for value in plain.gather(coded)]) if len(coded) else plain
+
+
+def _unicode(value: str) -> str:
+    """An address whose host's labels are in their own letters, as far as they can be."""
+    local, _, host = value.rpartition("@")
+    labels = []
+    for label in host.lower().split("."):
+        try:
+            own = label[4:].encode("ascii").decode("punycode") if label.startswith("xn--") else label
+        except UnicodeError:
+            own = label
+        # no label that would be read otherwise the next time
+        kept = own.isascii() or own != unicodedata.normalize("NFKC", own).lower() or not own.replace("-", "").isalnum()
+        labels.append(label if kept else own)
+    return f"{local}@{'.'.join(labels)}"
+
+
 def _split(values: pl.Series) -> pl.DataFrame:
     """`lead first sep last at domain dot tld`; joined in this order they are the value.
 
     `first` is the leading run of letters and digits, `sep` all that stands between it and the next one, `last` the rest. `domain`
     is the host without its last label; `dot` and `tld` are empty for hosts that do not end in a name.
     """
+    hidden = ~values.str.contains("@", literal=True) | values.str.contains(rf"{_OPEN}|{_DOTS}")
+    if hidden.any() and not hidden.all():
+        rows, others = hidden.arg_true(), (~hidden).arg_true()
+        both = pl.concat([_split_hidden(values.gather(rows)), _split(values.gather(others))])
+        return both[pl.concat([rows, others]).arg_sort()]
+    if hidden.any():
+        return _split_hidden(values)
     flat, offsets = joined(values)
     starts, stops = offsets[:-1], offsets[1:]
     alone = _ALNUM[flat]
@@ -75,6 +172,28 @@ def _split(values: pl.Series) -> pl.DataFrame:
     pieces = pa.LargeStringArray.from_buffers(len(edges), pa.py_buffer(np.append(edges, offsets[-1])), pa.py_buffer(flat))
     names = ("lead", "first", "sep", "last", "at", "domain", "dot", "tld")
     return pl.DataFrame({name: pieces.take(pa.array(np.arange(number, len(edges), 8))) for number, name in enumerate(names)})
+
+
+def _split_hidden(values: pl.Series) -> pl.DataFrame:
+    """The same columns of addresses that are spelled out: `at` and `dot` are as they are written."""
+    at = rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) |[@\uff20]|%40"
+    dot = rf"{_DOTS}|[.\uff0e\u3002]"
+    letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
+    lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
+    local = r"(?<sep>(?: (?:dot|DOT|Dot) |[^{letter} @])*)(?<last>.*?)"
+    pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*?)(?<dot>{dot})(?<tld>[A-Za-z\x{{80}}-\x{{10ffff}}]+)|(?<whole>.*?))\z"
+    parts = values.str.extract_groups(pattern).struct.unnest()
+    unread = parts["at"].is_null()  # nothing to be taken apart: one piece
+    return parts.select(
+        "lead",
+        pl.when(pl.Series(unread)).then(pl.Series(values)).otherwise("first").alias("first"),
+        "sep",
+        "last",
+        "at",
+        pl.coalesce("domain", "whole").alias("domain"),
+        "dot",
+        "tld",
+    ).fill_null("")
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
@@ -102,18 +221,19 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
         pl.Series("new_last", np.where(single, "", surname), pl.String) + tails[1],
         pl.Series("new_domain", domain, pl.String),
         pl.Series("new_tld", np.array(_COMMON[:3], object)[pick(tld_bits, 3)], pl.String),
-        pl.Series("site", np.array(["example.com", "example.net", "example.org"], object)[pick(tld_bits, 3)], pl.String),
+        pl.Series("site", np.array(_COMMON[:3], object)[pick(tld_bits, 3)], pl.String),
     )
+    sign = pl.when(pl.col("dot") == "").then(pl.lit(".")).otherwise("dot")
     tld = pl.col("tld").str.to_lowercase()
     kept = tld.is_in(_COMMON) | tld.str.contains(r"\A[a-z]{2}\z")
     dotted = pl.col("domain").str.contains(".", literal=True) | (pl.col("dot") != "")
     host = pl.concat_str(
         _cased(pl.col("new_domain"), pl.col("domain")),
         pl.when(dotted)
-        .then(pl.lit(".") + pl.when(kept).then(pl.col("tld")).otherwise(_cased(pl.col("new_tld"), pl.col("tld"))))
+        .then(sign + pl.when(kept).then(pl.col("tld")).otherwise(_cased(pl.col("new_tld"), pl.col("tld"))))
         .otherwise(pl.lit("")),
     )
-    safe = pl.when(dotted).then(pl.col("site")).otherwise(pl.col("new_domain") + ".example")
+    safe = pl.when(dotted).then(pl.lit("example") + sign + pl.col("site")).otherwise(pl.col("new_domain") + ".example")
     local = pl.concat_str("lead", _cased(pl.col("new_first"), pl.col("first")), "sep", _cased(pl.col("new_last"), pl.col("last")), "at")
     return made.select(pl.concat_str(local, safe if reserved else host).alias(values.name)).to_series()
 
@@ -147,7 +267,8 @@ def _stores() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_], npt.NDA
 KIND = Kind(
     name="EMAIL_ADDRESS",
     about="a mail address",
-    pattern=rf"{_LOCAL}@(?:[A-Za-z0-9][A-Za-z0-9_-]*[.])+{_TLD}",
+    pattern=rf"{_WRITTEN}|{BOUND}{_SPOKEN}",
+    gate=((" dot ", " DOT ", " Dot "), _WRITTEN),
     accepts=_accepts,
     check=_check,
     normalise=_normalise,
@@ -156,5 +277,6 @@ KIND = Kind(
     split=_split,
     # `bob@example.com2nd` and `bob@example.com_x` hold an address all the same
     not_after=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+    lead=f"=3D|{_ESCAPED}",
     rank=20,
 )

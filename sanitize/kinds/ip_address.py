@@ -1,8 +1,9 @@
 """IPv4 and IPv6 addresses, without port or prefix length.
 
 Four dotted numbers are as often a version, a section or the middle of an OID: the pattern takes further groups along so that the
-check can refuse them (`groups`), numbers that are all below ten are a `version`, and loopback, netmasks and the null addresses say
-nothing about anyone (`reserved`). Identity: no leading zeros; IPv6 in the form of RFC 5952.
+check can refuse them (`groups`), and the word before them where it says what they are (`version 12.1.0.3`); numbers that are all
+below ten are a `version` too, and loopback, netmasks and the null addresses say nothing about anyone (`reserved`). Identity: no
+leading zeros; IPv6 in the form of RFC 5952.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from sanitize.keyed import Draws
 from sanitize.kinds.kind import BOUND, WORD, Kind, digits, drawn, grid, ungrid
 
 _HEX = "[0-9A-Fa-f]{1,4}"
-_V4 = rf"{BOUND}[0-9]{{1,3}}(?:[.][0-9]{{1,3}}){{3}}(?:[.][0-9]+)*{BOUND}"
+# what stands before a number that is no address; `v` and its like without a blank are no boundary, so they need no rule
+_NAMED = (
+    "(?:[Vv]ersion|VERSION|[Vv]er[.]|[Ss]ection|SECTION|[Ss]ec[.]|§|[Cc]hapter|"
+    "[Cc]lause|[Pp]aragraph|[Rr]elease|[Bb]uild|[Ff]irmware|[Rr]evision|OID|[Oo]id)"
+)
+_V4 = rf"(?:{_NAMED}[ :=]{{1,2}})?{BOUND}[0-9]{{1,3}}(?:[.][0-9]{{1,3}}){{3}}(?:[.][0-9]+)*{BOUND}"
 _TAIL = "(?:[.][0-9]{1,3}){3}"  # ::ffff:192.0.2.1
 _V6 = (
     rf"{BOUND}(?:{_HEX}:){{7,}}{_HEX}{BOUND}|"  # more than eight are a fingerprint, refused by the check
@@ -39,11 +45,20 @@ _FIRST = {  # public first octets by their number of digits: no private, loopbac
 _TEST = np.array(["192.0.2.", "198.51.100.", "203.0.113."], object)  # RFC 5737
 
 
+def _accepts(candidates: pl.DataFrame) -> pl.Series:
+    """All that match but French telephone numbers, `01.99.00.12.34`."""
+    value = pl.col("value")
+    return candidates.select(value.str.contains(rf"\A(?:{_V4}|{_V6})\z") & ~value.str.contains(r"\A0[1-9](?:[.][0-9]{2}){4}\z")).to_series()
+
+
 def _check(values: pl.Series) -> pl.Series:
     octets = pl.col("value").str.split(".").list.eval(pl.element().cast(pl.Int64, strict=False))
-    six = values.str.contains(":", literal=True)
+    named = values.str.contains("[^0-9A-Fa-f:.]")
+    six = values.str.contains(":", literal=True) & ~named
     four = (
-        pl.when(octets.list.len() != 4)
+        pl.when(named)
+        .then(pl.lit("version"))
+        .when(octets.list.len() != 4)
         .then(pl.lit("groups"))
         .when(octets.list.contains(None) | (octets.list.max() > 255))
         .then(pl.lit("range"))
@@ -155,10 +170,12 @@ KIND = Kind(
     name="IP_ADDRESS",
     about="an IPv4 or IPv6 address",
     pattern=rf"{_V4}|{_V6}",
+    accepts=_accepts,
     check=_check,
     normalise=_normalise,
     fake=_fake,
     not_before=WORD + b".-",
     not_after=WORD + b"-",
+    turn=2,
     rank=40,
 )

@@ -1,6 +1,8 @@
 """What a kind of personal data is: a value, not a class to inherit from. One kind a file; the folder is the registry.
 
-Everything here works on whole columns of distinct values; nothing sees a document.
+The national identifiers of a country stand together in countries/, a file a country; they are looked for only where a plan names the
+country, since many are bare numbers with one check digit, which a tenth of all numbers pass. Everything here works on whole columns of
+distinct values; nothing sees a document.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,13 +32,15 @@ class Kind:
     """One kind of personal data.
 
     pattern    A Rust regular expression without groups that capture, look-around or `(?i)`; the only zero-width item is `BOUND`.
-               Empty for a kind that no pattern finds: only other finders do. It means the same in Python's `re` once `BOUND` is
-               `\\b` under `re.ASCII`. It may take `<` `>` around a value: they are cut off, and the candidate is marked `bracketed`.
+               It means the same in Python's `re` once `BOUND` is `\\b` under `re.ASCII`. It may take `<` `>` around a value:
+               they are cut off, and the candidate is marked `bracketed`. Empty: other finders look for this kind.
+    lead, trail   Regular expressions of what the pattern may take along before and after the value and is no part of it, such as
+               `=3D` or `NHS number: `. The finder cuts it off, and asks no boundary there.
     accepts    Which candidates are of this kind, from a frame with `value` (brackets cut off), `bracketed`, `id_field` (stands in a
                Message-ID, In-Reply-To or References header) and `address_field` (in From, To and their like).
                Default: those that the pattern matches from end to end.
     check      Null for a good value, else one word why not (`luhn`, `range` ...). A refused candidate is counted, and not
-               offered to other kinds.
+               offered to other kinds; what a national identifier refuses is offered to those of other countries.
     normalise  The identity form: equal for two spellings of one value.
     fake       A stand-in of the same shape for each value that the kind's own pattern and check accept, drawn from `draws`; with
                `reserved`, from ranges that belong to nobody (RFC 2606, 5737, 3849; 555-01xx; test cards) where the kind has such.
@@ -44,9 +48,18 @@ class Kind:
                anchor; the other columns are separators.
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
+    gate       Words, and the pattern without the alternatives that need one of them: what is looked for in texts that hold none.
     telling    True for identity forms that are no common word, so that the leak check may look for them wherever they stand; it leaves the
                others alone. Default: all.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
+    doubtful   Which values are of this kind only where `context` says so: ten bare digits are a telephone number behind `call`.
+    context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
+               it (up to 16), in the same text; every byte beyond ASCII is a blank there. It looks at nothing else, so that a split of a
+               corpus changes nothing.
+    turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is
+               looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
+               large for the engine to keep, and several times slower.
+    country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
     """
 
     name: str
@@ -61,6 +74,13 @@ class Kind:
     not_before: bytes = WORD
     not_after: bytes = WORD
     opaque: bool = False
+    lead: str | None = None
+    trail: str | None = None
+    gate: tuple[tuple[str, ...], str] | None = None
+    doubtful: Callable[[pl.Series], pl.Series] | None = None
+    context: Callable[[pl.DataFrame], pl.Series] | None = None
+    turn: int = 1
+    country: str | None = None
     telling: Callable[[pl.Series], pl.Series] | None = None
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
@@ -74,21 +94,40 @@ class Kind:
         return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z" if self.pattern else r"[\p{L}\p{N}]")
 
 
+def kinds(countries: Iterable[str] = ()) -> dict[str, Kind]:
+    """The kinds that are looked for, by name, in the order in which they are asked: those of every country alike, and the national
+    identifiers of the `countries` named. Raises PlanError for a country that has none here."""
+    chosen = {country.upper() for country in countries}
+    for country in sorted(chosen):
+        if country not in known_countries():
+            raise PlanError(f"find.countries: no identifiers of {country!r} are known; {nearest(country, known_countries())}")
+    return {name: one for name, one in every_kind().items() if one.country is None or one.country in chosen}
+
+
 @functools.cache
-def kinds() -> dict[str, Kind]:
-    """Every kind there is, by name, in the order in which they are asked."""
+def every_kind() -> dict[str, Kind]:
+    """Every kind there is, by name, in the order in which they are asked; the national identifiers too."""
     package = importlib.import_module("sanitize.kinds")
-    names = [module.name for module in pkgutil.iter_modules(package.__path__) if module.name != "kind"]
+    names = [module.name for module in pkgutil.iter_modules(package.__path__) if module.name != "kind" and not module.ispkg]
     found: list[Kind] = [importlib.import_module(f"sanitize.kinds.{name}").KIND for name in names]
+    for country in known_countries():
+        found += importlib.import_module(f"sanitize.kinds.countries.{country.lower()}").KINDS
     return {kind.name: kind for kind in sorted(found, key=lambda kind: (kind.rank, kind.name))}
 
 
+@functools.cache
+def known_countries() -> tuple[str, ...]:
+    """The countries whose identifiers are known, as two letters."""
+    package = importlib.import_module("sanitize.kinds.countries")
+    return tuple(sorted(module.name.upper() for module in pkgutil.iter_modules(package.__path__) if len(module.name) == 2))
+
+
 def kind(name: str) -> Kind:
-    """The kind of this name."""
+    """The kind of this name, of whatever country."""
     try:
-        return kinds()[name]
+        return every_kind()[name]
     except KeyError:
-        raise PlanError(f"there is no kind {name}; {nearest(name, kinds())}") from None
+        raise PlanError(f"there is no kind {name}; {nearest(name, every_kind())}") from None
 
 
 def reshaped(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_] | None = None, first_lane: int = 0) -> pl.Series:

@@ -1,8 +1,12 @@
-"""Telephone numbers: North American ones as they are written there, with an extension, and any number that says its country by `+`.
+"""Telephone numbers: North American ones as they are written there, numbers that say their country by `+` or `00`, numbers with a trunk
+zero that are valid somewhere, and numbers of which some digits are masked (`138****0199`).
 
-Numbers without a country code from elsewhere are not taken: their digits alone do not tell them from other numbers. Where the
-numbers of a country have one usual length, the pattern stops there, so that `+33 1 70 18 99 00 12 rue` ends with the number.
-Identity: E.164 (`+` and digits, a trunk `(0)` left out), with `x` and the extension behind.
+Their digits alone do not tell other numbers from orders, files and identifiers: shorter local ones, bare digits, short hotlines and
+whatever fails the numbering plans are telephone numbers only where the text says so, before (`call`, `Fax:`) or behind them (`office`),
+and not where the nearest word says otherwise (`NPI`, `order no.`).
+
+Where the numbers of a country have one usual length, the pattern stops there, so that `+33 1 70 18 99 00 12 rue` ends with the number.
+Identity: E.164 (`+` and digits, a trunk `(0)` left out) where the country is known, else the digits; with `x` and the extension behind.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import polars as pl
 from sanitize.keyed import Draws
 from sanitize.kinds.kind import BOUND, I64, Kind, digits, drawn, first_in, grid, joined, parted, reshaped, table_of, ungrid
 
+REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU")  # whose national numbers are known as such
 _TAIL = table_of(b",ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")  # an extension begins with one of these
 _GAP = "[ .()/-]{0,2}"
 _EXTENSION = r"(?:,? {0,2}(?:[Xx]|[Ee][Xx][Tt](?:[.]|ension)?)[ .:]{0,2}[0-9]{1,6})?"
@@ -26,18 +31,98 @@ _USUAL = {  # digits after the country code (ITU-T E.164 national plans; others 
 }
 _ABROAD = "|".join(
     [rf"(?:{codes}){_GAP}(?:[(]0[)]{_GAP})?[0-9](?:{_GAP}[0-9]){{{size - 1}}}{_EXTENSION}{BOUND}" for size, codes in _USUAL.items()]
-    + [rf"[1-9][0-9](?:{_GAP}[0-9]){{6,13}}{_EXTENSION}{BOUND}"]
+    + [rf"[0-9]{{2}}(?:{_GAP}[0-9]){{6,13}}{_EXTENSION}{BOUND}"]
+)
+_TRUNK = rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}(?:[ .-]|/))[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUND}"
+# groups of digits as local numbers are written, with one separator throughout; none is the beginning of a longer number in common use
+_SHAPES = ("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4", "4-4-4")
+_LOCAL = "|".join(
+    [
+        f"[{separator}]".join(f"[0-9]{{{size}}}" for size in shape.split("-"))
+        for separator in " -."
+        for shape in _SHAPES
+        if separator != "." or shape.count("-") > 1  # with one dot it is a decimal
+    ]
+    + ["[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}", "[0-9]{5,}"]
+)
+_BRACKETS = rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{3,4}})?{BOUND}"
+_MASKED = (
+    rf"(?:[+][0-9]{{1,3}}[ -]?|{BOUND})[0-9]{{3,4}}[ -]?(?:[0-9]{{4}})?(?:[*]{{3,8}}|[Xx]{{3,8}})"
+    r"(?:[ -]?(?:[0-9]{3,4}|[Xx]{4}|[*]{4}))?"
+)
+_IS_MASKED = r"[*]|[0-9 -][Xx]{3}"
+# what says that a number is one for calling: before it with no digit between, or right behind it; all in lower case
+_SAYS = (
+    rf"{BOUND}(?:phones?|phone ?num[a-z]*|cell ?phones?|telephon[a-z]*|tele?|telef[oa][a-z]*|cell|cellular|mobiles?|mobil|handy|gsm|fax|"
+    r"facsimile|pager|call(?:s|ed|ing|back)?|contact(?:s|ed|ing)?|reach(?:ed|able|ing)?|dial(?:l?ed|l?ing)?|ring|text|"
+    r"(?:hot|help|land) ?line|(?:support|direct) line|toll[ -]?free|whatsapp|sms|answering|messages? to)"
+    rf"{BOUND}[\x00-/:-\x7f]{{0,44}}\z|"
+    r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
+)
+_SAYS_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|voice|phone|tel|direct|pager){BOUND}|[howcmf][)])"
+_SHORT = rf"{BOUND}(?:call|dial|contact|hotline|helpline|text|sms)(?: us| me)?(?: at| on| to)?[]:]? ?\z"
+# what says that it is something else: the nearest word
+_DENIES = (
+    rf"{BOUND}(?:npi|imei|imsi|iccid|isbn|issn|ssn|iban|account|card|passport|serial|licen[sc]e|policy|invoice){BOUND}[\x00-/:-\x7f]{{0,44}}\z|"
+    rf"{BOUND}(?:accounts|acct|orders?|case|file|ticket|ref|reference|routing|tax|security|zip|postcode|postal|id|ids|vin|mrn|record|identifier|"
+    r"pin|code|box|room|docket|patent|bug|pages?|version|confirmation|conf|tracking|swift|bic|chapter|section|no|contract|member|"
+    r"customer|employee|patient|student|amount|total)"
+    rf"(?:[ .:#=(-]|{BOUND}(?:no|nr|num|number|is|was){BOUND})*\z"
 )
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`range` for area or exchange codes North America does not have, `impossible` for lengths a country does not have."""
-    number = _normalise(values)
-    if number.str.contains("x", literal=True).any():
-        number = number.str.replace(r"x.*\z", "")
-    america = number.str.starts_with("+1")
-    reasons = pl.select(pl.when(america & ~number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z")).then(pl.lit("range"))).to_series()
-    return reasons.scatter((~america).arg_true(), [None if _code(value)[1] else "impossible" for value in number.filter(~america)])
+    """`length` for too few or too many digits, `same` where all are zeros, `year` for two years or a day in bare digits."""
+    plain = _normalise(values).str.replace(r"x.*\z", "")
+    size = plain.str.count_matches("[0-9*]")
+    return pl.select(
+        pl.when((size < 5) | (size > 15) | ((size > 13) & values.str.contains(r"\A[0-9]*\z")))
+        .then(pl.lit("length"))
+        .when(plain.str.contains(r"\A[+]?0*\z"))
+        .then(pl.lit("same"))
+        .when(values.str.contains(r"\A(?:(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\z"))
+        .then(pl.lit("year"))
+    ).to_series()
+
+
+def _doubtful(values: pl.Series) -> pl.Series:
+    """All but what a numbering plan knows, and masked numbers of a full length."""
+    number = _normalise(values).str.replace(r"x.*\z", "")
+    masked = number.str.contains("*", literal=True)
+    known = (masked & (number.str.len_bytes() >= 10)).to_numpy()
+    america = number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.contains(rf"\A(?:{_AMERICA}{_EXTENSION})\z")
+    known |= (america | number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.starts_with("+")).to_numpy()
+    asked = ~masked & ~pl.Series(known)
+    # libphonenumber has no columnar form: it is asked about distinct values that look as if they told their country
+    abroad = (
+        asked & number.str.starts_with("+") & values.str.contains(r"\A(?:[+]|00[0-9]*[^0-9])") & ~number.str.starts_with("+1")
+    ).arg_true()
+    known[abroad.to_numpy()] = [_code(value)[1] for value in number.gather(abroad)]
+    return pl.Series(~known)
+
+
+def _context(seen: pl.DataFrame) -> pl.Series:
+    seen = seen.with_columns(before=pl.col("before").str.to_lowercase(), after=pl.col("after").str.to_lowercase())
+    denied = pl.col("before").str.contains(_DENIES)
+    said = (pl.col("before").str.contains(_SAYS) & ~denied) | pl.col("after").str.contains(_SAYS_AFTER)
+    # hotlines of five and six digits: right behind the word
+    short = pl.col("value").str.contains(r"\A[0-9]{5,6}\z")
+    # a plus that is no sign of arithmetic or of an added line
+    plus = pl.col("value").str.contains(r"\A[+](?:[^0-9x]*[0-9]){9}") & pl.col("before").str.contains(r"[^ \n\t] ?[ (:>,;]\z")
+    taken = seen.select(pl.when(short).then(pl.col("before").str.contains(_SHORT)).otherwise(said | (plus & ~denied))).to_series()
+    # a trunk prefix: in brackets or before two groups, no piece of something longer, and a number that has been given out
+    whole = (
+        pl.col("value").str.contains(rf"\A(?:{_TRUNK})\z")
+        & pl.col("value").str.contains(r"[(]|[ .-].*[ .-]")
+        & ~pl.col("before").str.contains("[0-9.:/=_-] ?\\z")
+        & ~denied
+    )
+    rows = seen.select((whole & ~pl.Series(taken) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")).arg_true()).to_series()
+    if len(rows):
+        number = _normalise(seen["value"].gather(rows)).str.replace(r"x.*\z", "")
+        valid = {value: _valid_somewhere(value) for value in number.unique()}
+        taken = taken.scatter(rows, [valid[value] for value in number])
+    return taken
 
 
 def _code(number: str) -> tuple[int, bool]:
@@ -57,7 +142,30 @@ def _code(number: str) -> tuple[int, bool]:
     return len(str(parsed.country_code)), known
 
 
+def _valid_somewhere(number: str) -> bool:
+    """Whether digits with a trunk prefix are a number that one of the regions has given out."""
+    import phonenumbers
+
+    if len(number) < 9:
+        return False
+    for region in REGIONS:
+        try:
+            if phonenumbers.is_valid_number(phonenumbers.parse(number, region)):
+                return True
+        except phonenumbers.NumberParseException:
+            return False
+    return False
+
+
 def _normalise(values: pl.Series) -> pl.Series:
+    masked = values.str.contains(_IS_MASKED)
+    if masked.any():
+        plain = values.filter(masked).str.replace_all("[Xx]", "*").str.replace_all("[^0-9*+]", "")
+        return _plainly(values.clone().scatter(masked.arg_true(), "0")).scatter(masked.arg_true(), plain)
+    return _plainly(values)
+
+
+def _plainly(values: pl.Series) -> pl.Series:
     flat, offsets = joined(values)
     starts, stops = offsets[:-1], offsets[1:]
     row = np.repeat(np.arange(len(values)), np.diff(offsets))
@@ -69,11 +177,21 @@ def _normalise(values: pl.Series) -> pl.Series:
     digit = np.flatnonzero(keep)
     count = np.bincount(row[digit], minlength=len(values))
     plus = np.append(flat, np.uint8(0))[starts] == ord("+")
-    lead = 1 + (~plus & (count == 10))
+    # the first two digits of each value
+    first = np.concatenate([[0], np.cumsum(count)])
+    padded = np.append(flat[digit], np.zeros(2, np.uint8))
+    one, two = padded[first[:-1]], padded[first[:-1] + 1]
+    home = ~plus & (count == 10) & (one >= ord("2"))
+    away = ~plus & (count >= 11) & (one == ord("0")) & (two == ord("0"))  # the prefix for calls abroad
+    said = plus | home | away | ((count == 11) & (one == ord("1")))
+    lead = said.astype(np.int64) + home - 2 * away
     edges = np.concatenate([[0], np.cumsum(count + lead)])
-    out = np.full(int(edges[-1]), ord("+"), np.uint8)
-    out[edges[:-1][lead == 2] + 1] = ord("1")
-    out[np.arange(len(digit)) + np.cumsum(lead)[row[digit]]] = flat[digit]
+    out = np.empty(int(edges[-1]), np.uint8)
+    place = np.arange(len(digit)) - first[row[digit]] + lead[row[digit]]
+    shown = place >= said[row[digit]]
+    out[(edges[row[digit]] + place)[shown]] = flat[digit][shown]
+    out[edges[:-1][said]] = ord("+")
+    out[edges[:-1][home] + 1] = ord("1")
     number = parted(out, edges, values.name)
     tailed = np.flatnonzero(ends < stops)
     if len(tailed):
@@ -84,25 +202,39 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Country code, separators and the place of an extension stay, the digits are drawn anew. `reserved`: 555-0100 to 0199 of a
-    drawn area; other countries have no such range in common.
+    """Country code, trunk prefix, separators, masks and the place of an extension stay, the digits are drawn anew. `reserved`: 555-0100 to
+    0199 of a drawn area; other countries have no such range in common.
     """
     number = _normalise(values)
-    america = number.str.starts_with("+1")
-    kept = (
-        (values.str.starts_with("1") | values.str.starts_with("+1")).to_numpy().astype(np.int64)
-    )  # a leading 1 is the country code, bare numbers have none
+    america = number.str.contains(r"\A[+]1[0-9]{10}(?:x|\z)") & ~values.str.starts_with("0")
+    # a leading 1 is the country code, bare numbers have none
+    kept = (values.str.starts_with("1") | values.str.starts_with("+1")).to_numpy().astype(np.int64)
+    kept *= (number.str.count_matches("[0-9]") > 10).to_numpy()
     abroad = np.flatnonzero(~america.to_numpy())
     if len(abroad):
         plain = number.gather(abroad).str.replace(r"x.*\z", "")
-        codes = {value: _code(value)[0] for value in plain.unique()}
-        kept[abroad] = [codes[value] for value in plain]
+        # no country: the prefix of zeros says what number it is
+        zeros = values.gather(abroad).str.extract(r"\A[(]?(0*)").str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
+        codes = {value: _code(value)[0] if value.startswith("+") else 0 for value in plain.unique()}
+        kept[abroad] = zeros + [codes[value] for value in plain]
     out = _american(_redrawn(values, draws, kept), draws, kept, america.to_numpy(), reserved)
-    # a drawn leading digit can read as a trunk prefix: such rows keep more and more of their own
-    for more in range(1, 5) if len(abroad) else ():
-        bad = abroad[_check(out.gather(abroad)).is_not_null().to_numpy()]
+    # a drawn digit can read as a trunk prefix, and bare ones as a day: such rows keep more and more of their own
+    for more in range(1, 9) if len(abroad) else ():
+        bad = abroad[_worse(out.gather(abroad), number.gather(abroad))]
         out = out.scatter(bad, _redrawn(values.gather(bad), draws.rows(bad), kept[bad] + more))
     return out.alias(values.name)
+
+
+def _worse(fakes: pl.Series, numbers: pl.Series) -> npt.NDArray[np.bool_]:
+    """Which fakes are refused, or read as a number of another length, or with a country that they cannot have."""
+    made = _normalise(fakes)
+    bad = (_check(fakes).is_not_null() | (made.str.len_bytes() != numbers.str.len_bytes())).to_numpy().copy()
+    plain = made.str.replace(r"x.*\z", "")
+    rows = (plain.str.starts_with("+") & ~plain.str.contains("*", literal=True)).arg_true().to_numpy()
+    real = numbers.str.replace(r"x.*\z", "")
+    worse = [not _code(fake)[1] and _code(value)[1] for fake, value in zip(plain.gather(rows), real.gather(rows), strict=True)]
+    bad[rows] |= np.array(worse, np.bool_)
+    return bad
 
 
 def _redrawn(values: pl.Series, draws: Draws, kept: I64) -> pl.Series:
@@ -133,9 +265,12 @@ def _american(values: pl.Series, draws: Draws, kept: I64, america: npt.NDArray[n
 
 KIND = Kind(
     name="PHONE_NUMBER",
-    about="a telephone number of North America, or with a country code",
-    pattern=rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})",
+    about="a telephone number",
+    pattern=(rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"),
+    turn=3,
     check=_check,
+    doubtful=_doubtful,
+    context=_context,
     normalise=_normalise,
     fake=_fake,
     rank=60,

@@ -49,5 +49,6 @@ KIND = Kind(
     fake=_fake,
     not_before=WORD + b"-",
     not_after=WORD + b"-",
+    turn=2,
     rank=55,
 )

@@ -1,16 +1,19 @@
 """Files to documents: what lies in the inputs (`survey`), and one piece of it in standard form (`stage`).
 
-A reader is one file of this folder with `FORMATS` (format -> suffixes), `recognise`, `accepts`, `look` and `stage`; nothing else
-knows it. A survey opens every file and reads its beginning (0.1 ms a file), and of JSON lines a sample. Staging holds one batch of
-5,000 records or 16 MiB, and one record; it makes 50 to 110 MB of mail a second and core. Numbering documents is left to the caller:
-the rows of a unit follow those of the unit before it.
+A reader is one file of this folder with `FORMATS` (format -> suffixes), `recognise`, `accepts`, `look`, and `stage` (or `put`, for
+files of texts without columns, many of which make one unit); nothing else knows it. A survey opens every file and reads its beginning
+(0.1 ms a file), and of JSON a sample. Staging holds one batch of 5,000 records or 16 MiB, and one record; it makes 50 to 110 MB of mail
+a second and core. Numbering documents is left to the caller: the rows of a unit follow those of the unit before it.
 
 Which files count in a folder, in bytewise order of their relative paths:
 
 - What a file is follows from its name where a reader knows the suffix, else from its first bytes. One mail a file needs no suffix.
+  CSV and plain text are known by their names alone; a `.txt` that begins like a mail or like JSON is that.
 - Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has `.Sent/cur`). `_SUCCESS`,
   `_metadata` and `_common_metadata` do not count, nor a maildir's `tmp`, nor what stands beside `cur` and `new` without being mail.
 - Links are followed to files inside the folder only.
+- What describes the data in a folder of `datasets` or of the hub does not count: `dataset_info.json`, `state.json` and
+  `dataset_dict.json` beside what they describe, and a `README.md` that begins with the fields of a data card.
 - Every other file is a document that goes to quarantine with a reason. A file the user names is refused instead.
 
 A leaf path that is a column's exact name means that column. Places: `row` counts from 0 in the file, as DuckDB's file_row_number;
@@ -39,7 +42,7 @@ from sanitize.read.opened import head
 from sanitize.read.parquet import readable
 from sanitize.read.standard import Mapping, Union, faults, fields, leaf_of, mapping, standard, without
 from sanitize.read.unit import REASONS, Layout, Look, Roles, Staged, Survey, Unit, Unreadable, shown
-from sanitize.read.writer import Writer
+from sanitize.read.writer import Records, Text, Writer, texts
 
 __all__ = [
     "REASONS",
@@ -65,7 +68,11 @@ FILES, BYTES = 1_000, 64 << 20  # of small files that one worker takes
 SMALL = 1 << 20  # an mbox up to this size goes with its neighbours: there are trees of mails that begin with an envelope line
 _NOT_DATA = frozenset(("_SUCCESS", "_metadata", "_common_metadata"))  # Spark's marks and footers, which repeat the data's
 _COMPRESSED = (".gz", ".zst", ".zstd")
-_CAN = "Parquet, JSON lines (also .gz and .zst), mbox, maildir and folders of mails can be read"
+_CARD, _DESCRIBES = b"---", frozenset(("dataset_info.json", "state.json", "dataset_dict.json"))
+_CAN = (
+    "Parquet, Arrow, CSV, TSV, JSON lines and arrays of objects, .txt, mbox (all also .gz and .zst), maildir, folders of mails and "
+    "of `datasets` can be read"
+)
 
 
 def _readers() -> dict[str, ModuleType]:
@@ -147,7 +154,7 @@ def survey(inputs: Sequence[Path], roles: Roles, look: Callable[[list[File], Rol
     if layout.main != "text" and layout.leaf not in map(str, leaves(layout.schema)):
         raise UsageError(f"column {layout.leaf} holds no string in any input; --text-column takes a column with texts.")
     return Survey(
-        units=_units(files, columns, lost),
+        units=_units(files, columns, lost, roles.split),
         files=[(file.path, file.size) for file in files if file.format or file.reason not in ("", "symlink", "not_a_file")],
         bad=[(file.path, file.reason or lost[file.path]) for file in files if file.reason or file.path in lost],
         ignored=[file.path for file in files if not file.format and not file.reason],
@@ -168,9 +175,25 @@ def stage(unit: Unit, survey: Survey | Layout, out: Path, quarantine: Path, max_
     """
     layout = survey.layout if isinstance(survey, Survey) else survey
     with Writer(out, quarantine, layout.schema) as writer:
-        _readers()["mail" if unit.how else unit.format].stage(unit, layout, writer, max_doc_bytes)
+        reader = _readers().get(unit.format)
+        if reader is None or hasattr(reader, "put"):
+            _put(unit, layout, writer, max_doc_bytes)
+        else:
+            reader.stage(unit, layout, writer, max_doc_bytes)
     assert writer.staged is not None
     return writer.staged
+
+
+def _put(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
+    """All documents of some files without columns, and a fault for every file that cannot be read."""
+    readers = _readers()
+    records: Records[Text] = Records(writer, lambda rows: (texts(rows, layout.schema), {}))
+    for path, how in zip(unit.files, unit.how or (unit.format,) * len(unit.files), strict=True):
+        if how in readers:
+            readers[how].put(path, how, unit, layout, records, max_doc_bytes)
+        else:
+            records.put(None, path, "file", how)
+    records.flush()
 
 
 def lose(unit: Unit, layout: Layout, out: Path, quarantine: Path) -> Staged:
@@ -212,17 +235,36 @@ def _walk(root: str) -> list[File]:
         except OSError:
             found.append(File(path=os.path.join(folder, "."), root=root, size=0, hidden=hidden, reason="unreadable"))
             continue
-        maildir = {"cur", "new"} <= {entry.name for entry in entries}
+        names = {entry.name for entry in entries}
+        maildir = {"cur", "new"} <= names
+        describing = _describing(folder, names)
         for entry in entries:
             dot = hidden or entry.name.startswith(".")
             if entry.is_dir(follow_symlinks=False):
                 if not (maildir and entry.name == "tmp"):
                     folders.append((entry.path, dot))
                 continue
-            beside = maildir or entry.name in _NOT_DATA
+            beside = maildir or entry.name in _NOT_DATA or entry.name in describing
             found.append(_entry(entry, root, real, dot or beside))
     prefix = len(os.path.join(root, ""))
     return sorted(found, key=lambda file: os.fsencode(file.path[prefix:]))
+
+
+def _describing(folder: str, names: set[str]) -> frozenset[str]:
+    """The files of a folder that only say what its data are."""
+    there = _DESCRIBES & names
+    if "dataset_dict.json" in there:  # its splits are folders
+        there = there if any(os.path.isfile(os.path.join(folder, name, "dataset_info.json")) for name in names) else frozenset()
+    elif there and not any(name.endswith(".arrow") for name in names):
+        there = frozenset()
+    card = os.path.join(folder, "README.md")
+    try:
+        if "README.md" in names and os.path.isfile(card):
+            with open(card, "rb") as file:
+                return there | {"README.md"} if file.read(len(_CARD)) == _CARD else there
+    except OSError:
+        pass
+    return there
 
 
 def _entry(entry: os.DirEntry[str], root: str, real: str, hidden: bool) -> File:
@@ -255,15 +297,16 @@ def _known(file: File, readers: dict[str, ModuleType]) -> File:
             for tail in _COMPRESSED:
                 name = name.removesuffix(tail)
             said = [format for format, reader in readers.items() if name.endswith(reader.FORMATS[format])]
-            found = (reader.recognise(begin) for reader in dict.fromkeys(readers.values()))
+            found = next((one for one in (reader.recognise(begin) for reader in dict.fromkeys(readers.values())) if one), "")
             if not begin:
                 reason = "empty_file"
-            elif said:
-                format, sure = (said[0] if readers[said[0]].accepts(begin, said[0]) else ""), True
+            elif said and not (said[0] == "text" and found):
+                format = readers[said[0]].accepts(begin, said[0])
+                sure = not format or said[0] != "json"  # much that is called .json is no data
             elif os.path.basename(os.path.dirname(file.path)) in ("cur", "new") and not file.named:
                 format = "mail"
             else:
-                format = next((one for one in found if one), "")
+                format = found
             reason = reason or ("" if format else "unknown_format")
     if file.hidden and readers.get(format) is not mail:
         format = reason = ""
@@ -296,22 +339,24 @@ def refusal(path: str, reason: str, *, sure: bool = False) -> str:
 # --- who reads what ---------------------------------------------------------------------------------------------------------------
 
 
-def _units(files: list[File], columns: dict[str, Mapping], lost: dict[str, str]) -> list[Unit]:
-    """The units in corpus order: neighbours among mails, small mboxes and bad files go together, all else as its reader cut it."""
+def _units(files: list[File], columns: dict[str, Mapping], lost: dict[str, str], split: str) -> list[Unit]:
+    """The units in corpus order: neighbours among mails, texts, small mboxes and bad files go together, all else as its reader cut it."""
     units: list[Unit] = []
     held: list[File] = []
     size = 0
+    one, many = {"mail"}, {"mbox"}  # formats of which a file is one document, or several
+    (one if split == "file" else many).add("text")
 
     def flush() -> None:
         if held:
             how = tuple(file.format or file.reason for file in held)
-            format = "mail" if "mail" in how else "mbox" if "mbox" in how else "bad"
-            rows = None if "mbox" in how else len(held)
+            format = next((format for format in ("mail", "mbox", "text") if format in how), "bad")
+            rows = None if many & set(how) else len(held)
             units.append(Unit(no=0, path=held[0].root, format=format, rows=rows, files=tuple(file.path for file in held), how=how))
             held.clear()
 
     for file in files:
-        if file.format == "mail" or (file.format == "mbox" and file.size <= SMALL) or file.reason:
+        if file.format in one or (file.format in many and file.size <= SMALL) or file.reason:
             size += file.size
             if held and (len(held) == FILES or size > BYTES or held[0].root != file.root):
                 flush()

@@ -1,4 +1,7 @@
-"""JSON lines, plain or compressed: one object a line. Types come from a sample; what does not fit them is set aside.
+"""JSON, plain or compressed: one object a line, or one array of objects. Types come from a sample; what does not fit them is set aside.
+
+Of an array one object is held at a time, whatever its size. A large file of lines is cut for several workers, an array is not: only who
+reads it from its start knows what stands in quotes.
 
 A further column whose values are not all of one type is text: strings as they stand, everything else as JSON.
 """
@@ -15,12 +18,13 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize import cells
+from sanitize.read.array import elements
 from sanitize.read.opened import MARK, Break, codec, guarded, opened
 from sanitize.read.standard import TEXT, faults, leaf_of
 from sanitize.read.unit import Layout, Look, Roles, Unit, Unreadable
 from sanitize.read.writer import Records, Writer
 
-FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines")}
+FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines"), "json": (".json",)}
 SAMPLE = 1_000  # lines from the start of a file that tell its columns
 SPOTS, SPOT = 16, 64  # and lines at places spread over it, where it can be entered anywhere: files are often sorted by origin
 LONGEST = 32 << 20  # of a line in the sample
@@ -29,9 +33,12 @@ PIECE = 64 << 20  # bytes of a file one worker takes
 
 
 def recognise(head: bytes) -> str | None:
-    """`jsonl` where the first line is a JSON object, or begins like one and is longer than what is looked at."""
+    """`json` where an array of objects begins; `jsonl` where the first line is a JSON object, or begins like one and is longer than what is
+    looked at."""
     if b"\0" in head:
         return None
+    if re.match(rb"\s*\[\s*[{\]]", head):
+        return "json"
     line, end, _ = head.lstrip().partition(b"\n")
     if not line.startswith(b"{"):
         return None
@@ -40,14 +47,14 @@ def recognise(head: bytes) -> str | None:
     return "jsonl" if isinstance(_parsed(line)[0], dict) else None
 
 
-def accepts(head: bytes, format: str) -> bool:
-    """Whether a file may be what its name says: text at all; each line speaks for itself."""
-    return b"\0" not in head
+def accepts(head: bytes, format: str) -> str:
+    """Lines may be any text, each speaks for itself; what is called `.json` may be lines or an array."""
+    return (recognise(head) or "") if format == "json" else "" if b"\0" in head else format
 
 
 def look(path: str, format: str, roles: Roles) -> Look:
     """The columns of a sample of lines, and the units."""
-    size, plain = os.path.getsize(path), codec(path) is None
+    size, plain = os.path.getsize(path), codec(path) is None and format == "jsonl"
     cuts = list(range(0, size, PIECE)) if plain and size > 2 * PIECE else [0]
     values: dict[str, list[Any]] = {}
     broken = False
@@ -55,7 +62,8 @@ def look(path: str, format: str, roles: Roles) -> Look:
         try:
             for at in [0, *((size * spot // SPOTS for spot in range(1, SPOTS)) if plain and size > 1 << 20 else ())]:
                 seen = 0
-                for number, (*_, line) in enumerate(lines(stream, start=at, limit=LONGEST)):
+                begun = elements(stream, limit=LONGEST) if format == "json" else lines(stream, start=at, limit=LONGEST)
+                for number, (*_, line) in enumerate(begun):
                     seen += len(line or b"")
                     record = _parsed(line)[0] if line is not None else None
                     if isinstance(record, dict):
@@ -141,7 +149,14 @@ def _parsed(line: bytes) -> tuple[Any, str]:
 
 
 def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
-    """All lines of a unit, blank ones left out."""
+    """All lines or elements of a unit; blank lines are none."""
+
+    def begun(stream: BufferedReader) -> Iterator[tuple[int, int, bytes | None]]:
+        if unit.format == "json":
+            return elements(stream, limit=max_doc_bytes)
+        return lines(stream, start=unit.start, stop=unit.stop, limit=max_doc_bytes)
+
+    word = "element" if unit.format == "json" else "line"
     names = dict(unit.columns)
     main = next((source for source, standard in unit.columns if standard == layout.main), "")
 
@@ -150,12 +165,12 @@ def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> Non
 
     records: Records[dict[str, Any]] = Records(writer, build)
     number = 0
-    for found, reason in guarded(unit.path, lambda stream: lines(stream, start=unit.start, stop=unit.stop, limit=max_doc_bytes)):
+    for found, reason in guarded(unit.path, begun):
         if found is None:
-            records.put(None, unit.path, f"after line {number}", reason)
+            records.put(None, unit.path, f"after {word} {number}", reason)
             continue
         number, at, line = found
-        place = f"line at byte {at}" if unit.start else f"line {number}"
+        place = f"line at byte {at}" if unit.start else f"{word} {number}"
         if unit.lost:
             records.put(None, unit.path, place, unit.lost)
             continue

@@ -18,10 +18,10 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.read.opened import MARK, Break, codec, guarded, opened
+from sanitize.read.opened import MARK, Break, codec, guarded, whole
 from sanitize.read.standard import TEXT
 from sanitize.read.unit import Layout, Look, Roles, Unit
-from sanitize.read.writer import Records, Writer
+from sanitize.read.writer import Records, Text
 
 FORMATS = {"mail": (".eml",), "mbox": (".mbox", ".mbx")}
 COLUMNS = pa.schema([("user_id", TEXT), ("text", TEXT)])
@@ -71,7 +71,7 @@ def _header(block: bytes) -> str:
     try:
         return block.decode()
     except UnicodeDecodeError:
-        return "\n".join(_decoded(line, None) for line in block.split(b"\n"))
+        return "\n".join(decoded(line, None) for line in block.split(b"\n"))
 
 
 def _sender(head: str) -> str | None:
@@ -106,7 +106,7 @@ def _run(match: re.Match[str]) -> str:
         else:
             pieces.append((charset, data))
     # A line end inside a word would make a header field out of it.
-    return re.sub(r"[\r\n]+", " ", "".join(_decoded(data, charset) for charset, data in pieces))
+    return re.sub(r"[\r\n]+", " ", "".join(decoded(data, charset) for charset, data in pieces))
 
 
 # --- bytes to text ----------------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def _codec(charset: str | None) -> str | None:
     return None if name in _NOT_TEXT else _MEANT.get(name, name)
 
 
-def _decoded(data: bytes, charset: str | None) -> str:
+def decoded(data: bytes, charset: str | None) -> str:
     """Bytes as text, whatever they are: as declared, else UTF-8, else as declared with marks, else Windows-1252."""
     if data.isascii() and (charset is None or charset.lower() in ("us-ascii", "utf-8", "iso-8859-1", "windows-1252")):
         return data.decode("ascii")
@@ -219,12 +219,12 @@ def _parts(block: bytes, body: bytes, depth: int, default: str) -> tuple[list[st
         kind = "text/plain" if kind else default  # RFC 2045, 5.2
     encoding = re.split(r"[\s;(]", _value(block, b"content-transfer-encoding").lower(), maxsplit=1)[0]
     if depth > DEPTH:
-        return [_decoded(body, None)], []
+        return [decoded(body, None)], []
     if kind.startswith("multipart/"):
         boundary = _param(value, "boundary")
         pieces = _pieces(body, boundary.rstrip().encode("latin-1", "replace")) if boundary else []
         if not pieces:  # a boundary that never comes: a person sees the text
-            return [_decoded(body, None)], []
+            return [decoded(body, None)], []
         inner = "message/rfc822" if kind == "multipart/digest" else "text/plain"
         found = [_parts(*_piece(piece), depth + 1, inner) for piece in pieces if piece]
         return [text for plain, _ in found for text in plain], [text for _, other in found for text in other]
@@ -234,7 +234,7 @@ def _parts(block: bytes, body: bytes, depth: int, default: str) -> tuple[list[st
     attached = depth > 0 and _value(block, b"content-disposition").lower().startswith("attachment")
     if attached or kind not in ("text/plain", "text/html"):
         return [], []
-    text = _decoded(_transferred(body, encoding), _param(value, "charset"))
+    text = decoded(_transferred(body, encoding), _param(value, "charset"))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return ([text], []) if kind == "text/plain" else ([], [_stripped(text)])
@@ -324,7 +324,7 @@ def _stripped(text: str) -> str:
 
 def recognise(head: bytes) -> str | None:
     """`mbox` for an envelope line at the start, `mail` for a header block with a field that mails have."""
-    if re.match(rb"From [^\r\n]*[\r\n]", head):
+    if head.startswith(b"From ") and _is_envelope(head[:_AHEAD]):
         return "mbox"
     if _FIELD.match(head):
         block = re.split(rb"\n\n|\r\n\r\n|\r\r", head, maxsplit=1)[0].replace(b"\r", b"\n")
@@ -332,9 +332,10 @@ def recognise(head: bytes) -> str | None:
     return None
 
 
-def accepts(head: bytes, format: str) -> bool:
-    """Whether a file may be what its name says."""
-    return recognise(head.lstrip(b"\r\n")) == "mbox" if format == "mbox" else recognise(head) is not None
+def accepts(head: bytes, format: str) -> str:
+    """The format, where a file may be what its name says."""
+    found = recognise(head.lstrip(b"\r\n")) == "mbox" if format == "mbox" else recognise(head) is not None
+    return format if found else ""
 
 
 def look(path: str, format: str, roles: Roles) -> Look:
@@ -349,41 +350,16 @@ def look(path: str, format: str, roles: Roles) -> Look:
     return Look(schema=COLUMNS, soft=False, pieces=tuple(pieces), columns=(("user_id", "user_id"), ("text", "text")))
 
 
-def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
-    """All mails of a unit, and a fault for every file in it that is none."""
-    records: Records[tuple[str, str | None]] = Records(writer, lambda rows: (_batch(rows, layout.schema), {}))
-    for path, how in zip(unit.files, unit.how or (unit.format,) * len(unit.files), strict=True):
-        if how == "mail":
-            _stage_mail(path, records, max_doc_bytes)
-        elif how == "mbox":
-            _stage_mbox(path, unit.start, unit.stop, records, max_doc_bytes)
-        else:
-            records.put(None, path, "file", how)
-    records.flush()
+def put(path: str, how: str, unit: Unit, layout: Layout, records: Records[Text], limit: int) -> None:
+    """The mails of one file, or the reason why there is none."""
+    if how == "mbox":
+        _put_mbox(path, unit.start, unit.stop, records, limit)
+        return
+    raw, reason = whole(path, limit)
+    records.put(None if reason else mail_text(raw), path, "file", reason, len(raw))
 
 
-def _batch(rows: list[tuple[str, str | None] | None], schema: pa.Schema) -> pa.RecordBatch:
-    """Mails in standard form."""
-    columns = {"text": [row and row[0] for row in rows], "user_id": [row and row[1] for row in rows]}
-    arrays = [pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(len(rows), f.type) for f in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _stage_mail(path: str, records: Records[tuple[str, str | None]], limit: int) -> None:
-    """One mail, or the reason why not."""
-    try:
-        with opened(path) as stream:
-            raw = stream.read(limit + 1)
-    except Break:
-        records.put(None, path, "file", "truncated")
-    except OSError:
-        records.put(None, path, "file", "unreadable")
-    else:
-        reason = "" if 0 < len(raw) <= limit else "too_large" if raw else "empty_file"
-        records.put(None if reason else mail_text(raw), path, "file", reason, len(raw))
-
-
-def _stage_mbox(path: str, start: int, stop: int | None, records: Records[tuple[str, str | None]], limit: int) -> None:
+def _put_mbox(path: str, start: int, stop: int | None, records: Records[Text], limit: int) -> None:
     """The mails whose envelope lines begin in start..stop."""
     number = 0
     for found, reason in guarded(path, lambda stream: mails(stream, start=start, stop=stop, limit=limit)):

@@ -96,6 +96,19 @@ def head(path: str) -> bytes:
     return found.removeprefix(MARK)
 
 
+def whole(path: str, limit: int) -> tuple[bytes, str]:
+    """(the bytes of a file, "") or (b"", the reason why not); no more than the limit is read."""
+    try:
+        with opened(path) as stream:
+            raw = stream.read(limit + 1)
+    except Break:
+        return b"", "truncated"
+    except OSError:
+        return b"", "unreadable"
+    reason = "" if 0 < len(raw) <= limit else "too_large" if raw else "empty_file"
+    return (b"" if reason else raw), reason
+
+
 def guarded(path: str, read: Callable[[io.BufferedReader], Iterator[Item]]) -> Iterator[tuple[Item | None, str]]:
     """(item, "") for all that `read` gives from a file; if the file fails on the way, (None, reason) as the last.
 

@@ -30,9 +30,9 @@ def recognise(head: bytes) -> str | None:
     return "parquet" if head[:4] in (b"PAR1", b"PARE") else None
 
 
-def accepts(head: bytes, format: str) -> bool:
-    """Whether a file may be what its name says."""
-    return recognise(head) is not None
+def accepts(head: bytes, format: str) -> str:
+    """The format, where a file may be what its name says."""
+    return recognise(head) or ""
 
 
 def look(path: str, format: str, roles: Roles) -> Look:
@@ -139,7 +139,7 @@ def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> Non
         while at < stop:
             try:
                 batch, _ = next(batches)
-                made, found = _standard(batch.slice(0, stop - at), unit, layout, max_doc_bytes)
+                made, found = in_standard_form(batch.slice(0, stop - at), unit, layout, max_doc_bytes)
             except MemoryError:
                 _lost(unit, writer, at, stop, "memory")
                 break
@@ -159,7 +159,7 @@ def _lost(unit: Unit, writer: Writer, start: int, stop: int, reason: str) -> Non
     writer.lose(stop - start, lambda row: (unit.path, f"row {start + row}", reason))
 
 
-def _standard(batch: pa.RecordBatch, unit: Unit, layout: Layout, limit: int) -> tuple[pa.RecordBatch, dict[int, str]]:
+def in_standard_form(batch: pa.RecordBatch, unit: Unit, layout: Layout, limit: int) -> tuple[pa.RecordBatch, dict[int, str]]:
     """A batch in standard form, with mails made text, and the rows in it to set aside: what is too large before it is decoded."""
     found: dict[int, str] = dict.fromkeys(np.flatnonzero(_sizes(batch, layout.roles) > limit).tolist(), "too_large")
     batch = without(batch, found)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sanitize.errors import UsageError, nearest
+
 # A reason is one of these words; nothing else ever stands in a quarantine table.
 REASONS = {
     "bomb": "it claims far more than a file of its size can hold",
@@ -15,9 +17,11 @@ REASONS = {
     "encrypted": "it is encrypted",
     "memory": "reading it takes more memory than one file is given",
     "new_column": "it has a key that no sampled record of its file has",
+    "no_header": "its first line does not name its columns, each once and the main text's among them (--text-column says which that is)",
     "no_text": "it has no main text",
     "not_a_file": "it is a pipe, a socket or a device",
     "not_an_object": "it is JSON, but no object",
+    "not_csv": "its quotes do not fit: one is never closed, or more than a separator follows one",
     "not_json": "it is no JSON",
     "not_utf8": "it has bytes or escapes that are no Unicode text",
     "symlink": "it is a link out of its folder, to a folder, or to nothing",
@@ -26,18 +30,30 @@ REASONS = {
     "truncated": "it breaks off before its end",
     "unknown_format": "nothing here reads its format, or it is not what its name says",
     "unreadable": "the system or the format's library cannot read it",
+    "wrong_cells": "it has more or fewer cells than its file has columns",
     "wrong_schema": "its columns are not those of the corpus",
     "wrong_type": "it has a value that does not fit the type of its column",
 }
 
 
+SPLITS = ("file", "paragraphs", "lines")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """What the user said about columns. Names are leaf paths, such as `text` or `messages[].content`."""
+    """What the user said about columns. Names are leaf paths, such as `text` or `messages[].content`.
+
+    split  What a document is in plain text files: the `file`, or each of its `paragraphs` or `lines`.
+    """
 
     text: tuple[str, ...] = ("text",)
     user: str | None = None
     id: str | None = None
+    split: str = "file"
+
+    def __post_init__(self) -> None:
+        if self.split not in SPLITS:
+            raise UsageError(f"--split {self.split}: {nearest(self.split, SPLITS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +61,12 @@ class Unit:
     """A piece of the input that one worker reads in one go.
 
     rows       How many documents it has; None where that is known only after staging.
-    files      The files it consists of: `(path,)`, or up to 1,000 of a tree with one mail a file; then `path` is the folder.
+    files      The files it consists of: `(path,)`, or up to 1,000 of a tree with one mail or text a file; then `path` is the folder.
     groups     Parquet: the row groups.
     view       True for Parquet that is read in place; all else is staged.
     columns    (column in the file, column in standard form), in the file's order.
     start/stop The bytes in which its records begin, where a large file is cut; stop None is the end. Parquet: start is its first row.
-    how        How each of several files is read: `mail`, `mbox`, or the reason why it is not.
+    how        How each of several files is read: `mail`, `mbox`, `text`, or the reason why it is not.
     lost       The reason why none of its records is taken; "" where they are.
     """
 

@@ -18,6 +18,7 @@ BYTES = 16 << 20
 FAULTS = pa.schema([("row", pa.int64()), ("source", pa.string()), ("place", pa.string()), ("reason", pa.string())])
 
 Record = TypeVar("Record")
+Text = tuple[str, str | None]  # a document of a file that has no columns, and who wrote it
 
 
 class Writer:
@@ -119,3 +120,10 @@ class Records(Generic[Record]):
         faults = {row: (*self._places[row], reason) for row, reason in (more | self._faults).items()}
         self._writer.add(batch, faults)
         self._records, self._places, self._faults, self._size = [], [], {}, 0
+
+
+def texts(rows: list[Text | None], schema: pa.Schema) -> pa.RecordBatch:
+    """Texts in standard form."""
+    columns = {"text": [row and row[0] for row in rows], "user_id": [row and row[1] for row in rows]}
+    arrays = [pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(len(rows), f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

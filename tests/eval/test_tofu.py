@@ -63,7 +63,7 @@ def test_losses_are_of_the_answer_and_its_end_alone(tmp_path: Path) -> None:
     found = answered(model, questions, new_tokens=8, batch=3)
     assert found.wrong.shape == (5, 3)
     for number, row in enumerate(ROWS):
-        head = [0] + model.encode([row["question"] + "\n"])[0]
+        head = model.encode([row["question"] + "\n"])[0]  # nothing before it: rows of one document begin so in training
         for text, loss in ((row["answer"], found.answer[number]), (row["perturbed_answer"][1], found.wrong[number][1])):
             ids = torch.tensor([head + model.encode([text])[0] + [0]])
             with torch.no_grad():

@@ -178,6 +178,13 @@ def test_bodies(raw: bytes, text: str) -> None:
         (b"<script>never closed", "never closed\n"),
         (b"<p title=it's>Bo's", "Bo's\n"),
         (b"<![weird[ x", "<![weird[ x\n"),
+        (b'see <a href="mailto:bo@example.com">ann@example.com</a>', "see ann@example.com\n"),
+        (b"<table><tr><th>Name<th>Phone<tr><td>Ann<td>555-0100</table><ul><li>x<li>y</ul>", "Name Phone\nAnn 555-0100\n\nx\ny\n"),
+        (b"&#64;&commat;&#x40;&eacute;&nbsp;&lt;b&gt; &notanentity; &#99999999999; &amp;#64;", "@@@é\xa0<b> ¬anentity; \ufffd &#64;\n"),
+        (b"<STYLE>p{}</STYLE><SCRIPT src=x>no()</script >ann<wbr>@<span\n>example</span>.com<br/>", "ann@example.com\n"),
+        (b"<p>one<p>two</div></td></p></b>three", "one\ntwo\n\nthree\n"),
+        (b"", "\n"),
+        (b"<", "<\n"),
     ],
 )
 def test_html_where_there_is_no_plain_part(html: bytes, text: str) -> None:
@@ -208,7 +215,27 @@ def test_deep_nesting_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", [b"<!--", b'<a ="', b"<script>", b"--b\n", b"=?utf-8?q?a?= ", b"; charset", b"From: a\n", b"a@", b"a", b"\n"]
+    "piece",
+    [
+        b"<!--",
+        b'<a ="',
+        b"<script>",
+        b"<",
+        b"<a ",
+        b"<script><style>",
+        b"<td>",
+        b"&",
+        b"&#",
+        b"&lt",
+        b"<!",
+        b"--b\n",
+        b"=?utf-8?q?a?= ",
+        b"; charset",
+        b"From: a\n",
+        b"a@",
+        b"a",
+        b"\n",
+    ],
 )
 def test_hostile_mails_do_not_hang(piece: bytes) -> None:
     many = piece * (500_000 // len(piece))

@@ -261,8 +261,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
         ("a.jsonl", b"", Roles(), InputRefused, "it has no bytes"),
         ("a.mbox", MAIL, Roles(), InputRefused, "its content is not what .mbox says"),
         ("a.eml", b"no header\n", Roles(), InputRefused, "its content is not what .eml says"),
-        ("a.csv", b"text,n\nCall Ann,1\n", Roles(), InputRefused, "its format is not known. Parquet, JSON lines"),
-        ("a.json", b'[{"text": "Call Ann"}]', Roles(), InputRefused, "its format is not known"),
+        ("a.xml", b"<text>Call Ann</text>\n", Roles(), InputRefused, "its format is not known. Parquet, Arrow, CSV"),
         (
             "a.jsonl",
             lines([{"texts": "Call Ann"}]),

@@ -34,6 +34,13 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+def stream(table: pa.Table, compression: str | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as out:
+        out.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def lines(*rows: Any) -> bytes:
     return b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows)
 
@@ -98,7 +105,29 @@ BAD: dict[str, tuple[bytes, list[str | None], dict[str, int]]] = {
     "utf16.jsonl": ("\ufeff".encode("utf-16-le") + '{"text": "a"}\n'.encode("utf-16-le"), [], {"unknown_format": 1}),
     "not-gzip.jsonl.gz": (TEXT, ["Good", "also"], {}),
     "cut.jsonl.gz": (gzip.compress(lines(*({"text": f"{number}"} for number in range(9))), 0)[:-60], [], {}),
-    "not.json": (b'[{"text": "a"}]', [], {"unknown_format": 1}),
+    "not.json": (b'{\n "text": "a"\n}', [], {"unknown_format": 1}),
+    "no-text.json": (b'[{"body": "a"}, {"body": "b"}]', [], {"no_text": 1}),
+    "array.json": (b'[{"text": "a"}, {"text": x}, 3, {"text": "b"}] ]', ["a", "b"], {"not_json": 2, "not_an_object": 1}),
+    "cut.json": (b'[{"text": "a"}, {"text": "b"}, {"te', ["a", "b"], {"truncated": 1}),
+    "bomb.json.gz": (
+        gzip.compress(b'[{"text": "a"},{"text": "' + BOMB.encode() * 10 + b'"},{"text": "b"}]'), ["a", "b"], {"too_large": 1},
+    ),
+    "good.csv": (b'text,m\n"a\nb",1\n', ["a\nb"], {}),
+    "broken.csv": (b'text,m\n"a,1\nb\nc,2,3\n\xff,4\nd,5\n', ["d"], {"not_csv": 1, "wrong_cells": 2, "not_utf8": 1}),
+    "no-header.csv": (b"Ann,212-555-0100\nBob,212-555-0101\n", [], {"no_header": 1}),
+    "nul.csv": (b"text,m\n\0,1\n", [], {"unknown_format": 1}),
+    "bare-cr.csv": (b"text,m\ra,1\r", [], {"no_header": 1}),
+    "bomb.csv.gz": (gzip.compress(b'text,m\na,1\n"' + BOMB.encode() * 10 + b'\n",2\nb,3\n'), ["a", "b"], {"too_large": 1}),
+    "line-bomb.csv.gz": (gzip.compress(b"text,m\na,1\n" + BOMB.encode() * 10 + b",2\nb,3\n"), ["a", "b"], {"too_large": 1}),
+    "good.tsv": (b"text\tm\na, b\t1\n", ["a, b"], {}),
+    "text.txt": (b"Some text.\n", ["Some text.\n"], {}),
+    "nul.txt": (b"Some\0text", [], {"unknown_format": 1}),
+    "large.txt": (b"x" * (LIMIT + 1), [], {"too_large": 1}),
+    "bomb.txt.gz": (gzip.compress(b"x" * 30_000_000), [], {"too_large": 1}),
+    "stream.arrow": (stream(pa.table({"text": ["a", "b"]})), ["a", "b"], {}),
+    "cut.arrow": (stream(pa.table({"text": ["a", "b"] * 2_000}))[:-900], [], {"truncated": 1}),
+    "bomb.arrow": (stream(pa.table({"text": ["a", *[BOMB] * 40, "b"]}), "zstd"), ["a", "b"], {"too_large": 40}),
+    "lies.arrow": (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + bytes(50), [], {"memory": 1}),
     "bare-cr.eml": (MAIL.replace(b"\n", b"\r") % b"r", [(MAIL % b"r").decode()], {}),
     "nul-and-8bit.eml": (MAIL % b"\0\xe9", ["From: Ann Lee <ann@example.com>\nSubject: \0é\n\nCall 212-555-0100.\n"], {}),
     "bom.eml": (b"\xef\xbb\xbf" + MAIL % b"b", [(MAIL % b"b").decode()], {}),

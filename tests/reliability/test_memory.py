@@ -54,6 +54,27 @@ def test_ten_times_the_corpus_takes_no_more_memory(tmp_path: Path) -> None:
     assert peaks[1] <= peaks[0] * 1.05 + 60 and max(peaks) < REST
 
 
+@pytest.mark.parametrize("name", ["a.json.gz", "a.csv.gz", "a.txt.gz", "a.arrow"])
+def test_files_that_are_read_in_one_piece_take_no_more_memory_for_their_size(tmp_path: Path, name: str) -> None:
+    """A JSON array, a CSV, a text of paragraphs and an Arrow stream of 60 MB, of which no more than a batch is held."""
+    texts = [f"Mail {no} to user{no % 1_000}@example.com.\n{'The quick brown fox. ' * 140}" for no in range(20_000)]
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / name
+    if name == "a.arrow":
+        with pa.ipc.new_stream(path, pa.schema([("text", pa.string())])) as stream:
+            stream.write_table(pa.table({"text": texts}), max_chunksize=1_000)
+    else:
+        made = {
+            "a.json.gz": json.dumps([{"text": text} for text in texts]),
+            "a.csv.gz": "text\n" + "".join(f'"{text}"\n' for text in texts),
+            "a.txt.gz": "\n\n".join(texts),
+        }[name]
+        path.write_bytes(gzip.compress(made.encode(), 1))
+    summary, peak = run(tmp_path, "--workers", 1, "--rows-per-shard", 5_000, "--split", "paragraphs", "--verify", "off")
+    assert summary["documents_out"] == 20_000 and summary["quarantined"] == 0
+    assert peak < REST
+
+
 @pytest.mark.soak
 def test_a_hundred_times_the_corpus_takes_no_more_memory(tmp_path: Path) -> None:
     peaks = []

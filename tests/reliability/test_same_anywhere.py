@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import random
@@ -62,6 +63,22 @@ def as_jsonl(table: pa.Table, path: Path, _group: int) -> None:
     path.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()), "utf-8")
 
 
+def as_json(table: pa.Table, path: Path, _group: int) -> None:
+    path.with_suffix(".json").write_text(json.dumps(table.to_pylist(), indent=1), "utf-8")
+
+
+def as_csv(table: pa.Table, path: Path, _group: int) -> None:
+    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, table.schema.names)
+        writer.writeheader()
+        writer.writerows(table.to_pylist())
+
+
+def as_arrow(table: pa.Table, path: Path, _group: int) -> None:
+    with pa.ipc.new_stream(path.with_suffix(".arrow"), table.schema) as stream:
+        stream.write_table(table, max_chunksize=30)
+
+
 def as_mbox(table: pa.Table, path: Path, _group: int) -> None:
     write_mbox(table, path.with_suffix(".mbox"))
 
@@ -101,11 +118,13 @@ def test_files_and_row_groups_make_no_difference(tmp_path: Path, corpus: pa.Tabl
         assert len(found) == 4 and found == first, name
 
 
-def test_json_lines_give_the_files_that_parquet_gives(tmp_path: Path, corpus: pa.Table) -> None:
+def test_every_container_gives_the_files_that_parquet_gives(tmp_path: Path, corpus: pa.Table) -> None:
+    assert set(corpus.schema.types) <= {pa.string(), pa.large_string()}  # all that CSV has
     run(cut(corpus, tmp_path / "in", 1, 1000), tmp_path / "parquet", "rmft", settings=told())
-    for files in (1, 3):
-        run(cut(corpus, tmp_path / f"jsonl-{files}", files, 0, as_jsonl), tmp_path / f"out-{files}", "rmft", settings=told())
-        assert published(tmp_path / f"out-{files}", "data") == published(tmp_path / "parquet", "data")
+    for write, files in ((as_jsonl, 1), (as_jsonl, 3), (as_json, 2), (as_csv, 2), (as_arrow, 3)):
+        name = f"{write.__name__}-{files}"
+        run(cut(corpus, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=told())
+        assert published(tmp_path / f"out-{name}", "data") == published(tmp_path / "parquet", "data"), name
 
 
 def test_mails_in_one_mbox_in_three_or_one_a_file(tmp_path: Path, corpus: pa.Table) -> None:

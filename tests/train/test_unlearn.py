@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,43 @@ def test_stages_with_a_private_base(data: Path, recipe: Any, tmp_path: Path) -> 
     assert told["guarantee"]["group"]["epsilon"] == 2 * spent["epsilon"] and told["guarantee"]["group"]["documents"] == 2
     assert "for all 2 documents together" in told["guarantee"]["words"]
     assert "privacy" not in json.loads((tmp_path / "out" / "full" / "train.json").read_text())
+
+
+@pytest.mark.parametrize(("says", "chosen"), [([False, True], (2, 1)), ([False, False, True], (3, 2)), ([False] * 4, (4, 2))])
+def test_epochs_are_chosen_by_a_pilot(
+    data: Path,
+    rewritten: Path,
+    recipe: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    says: list[bool],
+    chosen: tuple[int, int],
+) -> None:
+    """The first epoch at whose end the function says stop is E; the stages have E and half of it; the statement says where E is from."""
+    asked = list[float]()
+
+    def stop(moment: Any) -> bool:
+        asked.append(moment.info["epoch"])
+        return says[len(asked) - 1]
+
+    monkeypatch.setitem(sys.modules, "told_by", types.SimpleNamespace(stop=stop))
+    out, said = tmp_path / "out", list[str]()
+    made = stages(recipe, data, out, base={"epochs": 4, "until": "told_by.stop"}, rewritten=rewritten, progress=said.append)
+    told = made.go(ids(tmp_path / "one.txt", "m3"))
+    assert asked == [float(epoch) for epoch in range(1, chosen[0] + 1)]
+    assert told["epochs"] == {"base": chosen[0], "tuning": chosen[1], "by": "told_by.stop", "learned": True in says}
+    runs = {name: json.loads((out / name / "recipe.json").read_text()) for name in ("pilot", "base", "full", "unlearned-001")}
+    assert [one["recipe"]["run"]["epochs"] for one in runs.values()] == [4, chosen[0], chosen[1], chosen[1]]
+    assert runs["pilot"]["data"]["path"] == str(data) and runs["base"]["data"]["path"] == str(rewritten)
+    assert "not covered" in told["guarantee"]["words"]
+    assert any("never said stop" in line for line in said) == (True not in says)
+    assert made.go() == told and len(asked) == chosen[0], "the pilot is asked once"
+
+
+def test_no_pilot_is_trained_for_nothing(data: Path, recipe: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="stage A needs rewritten texts"):
+        stages(recipe, data, tmp_path / "out", base={"epochs": 2, "until": "eval.stop.learned"}).go()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_request_that_was_killed_goes_on(

@@ -1,0 +1,531 @@
+"""Precision, recall and F2 of our finders and of their peers on labelled text, per kind and data set, with what they cost.
+
+    python -m benchmarks.detection                          all finders on ../shared/data/pii: benchmarks/results/detection.{json,md}
+    python -m benchmarks.detection --data DIR --peers-python /venv/bin/python --results /tmp/x
+    python -m benchmarks.detection --find-args "--plan rmft"     ours through `sanitize find` with those options: every finder it runs
+
+A data set is a JSON Lines file of `text` and `spans` (`start`, `stop` or `end` in code points, `label`). `LABELS` says which of our kinds
+each label is, and `COMPLETE` which kinds a set labels completely: only these are scored on it, since elsewhere a find without a label
+says nothing. Both were fixed before anything was tuned on the sets.
+
+A span counts as found where kind, start and stop agree once punctuation and blanks at both edges are trimmed (exact), or where it
+overlaps one of its kind. Figures are pooled over the sets that label a kind completely. Precision and recall come with Wilson score
+intervals (Wilson 1927; 95 %), F2 = 5PR / (4P + R) with a percentile bootstrap over records. Costs are CPU-seconds of the finder alone,
+over all texts of the run, without imports and the building of its models.
+
+Peers run from their own packages in another process (`--peers-python`); one that is not there is said to be missing. Nothing is
+downloaded, and no text of the data is printed or written: what the finders hand over are offsets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shlex
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "data" / "pii"
+
+# the label of each data set -> our kind; a set is known by the beginning of its file's name
+LABELS: dict[str, dict[str, str]] = {
+    "presidio_synth": {
+        "EMAIL_ADDRESS": "EMAIL_ADDRESS",
+        "PHONE_NUMBER": "PHONE_NUMBER",
+        "IP_ADDRESS": "IP_ADDRESS",
+        "DOMAIN_NAME": "URL",  # its values are whole web addresses
+        "CREDIT_CARD": "CREDIT_CARD",
+        "IBAN_CODE": "IBAN_CODE",
+        "US_SSN": "US_SSN",
+        "DATE_TIME": "DATE_TIME",
+        "AGE": "AGE",
+        "PERSON": "PERSON",
+    },
+    "ambientmeta_standard": {
+        "EMAIL": "EMAIL_ADDRESS",
+        "PHONE": "PHONE_NUMBER",
+        "CREDIT_CARD": "CREDIT_CARD",
+        "SSN": "US_SSN",
+        "PERSON": "PERSON",
+    },
+    "ambientmeta_ambiguous": {"PHONE": "PHONE_NUMBER", "PERSON": "PERSON"},
+    "lifebench": {"PHONE": "PHONE_NUMBER", "EMAIL": "EMAIL_ADDRESS", "PERSON": "PERSON"},
+    "secfilings": {"PER": "PERSON"},
+    "wnut17": {"person": "PERSON"},
+}
+# the kinds that a set labels completely. Not: what the README of the data calls incomplete; kinds a set has no label for (lifebench has
+# dates in nearly every record and labels none); lifebench's three e-mail labels
+COMPLETE: dict[str, tuple[str, ...]] = {
+    "presidio_synth": tuple(sorted(set(LABELS["presidio_synth"].values()))),
+    "ambientmeta_standard": tuple(sorted(set(LABELS["ambientmeta_standard"].values()))),
+    "ambientmeta_ambiguous": ("PERSON", "PHONE_NUMBER"),
+    "lifebench": ("PERSON", "PHONE_NUMBER"),
+    "secfilings": ("PERSON",),
+    "wnut17": ("PERSON",),
+}
+KINDS = (
+    "EMAIL_ADDRESS",
+    "PHONE_NUMBER",
+    "IP_ADDRESS",
+    "URL",
+    "CREDIT_CARD",
+    "IBAN_CODE",
+    "US_SSN",
+    "DATE_TIME",
+    "AGE",
+    "PERSON",
+)
+REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU")
+VERSIONS = {
+    "presidio": "presidio-analyzer",
+    "scrubadub": "scrubadub",
+    "datatrove": "datatrove",
+    "libphonenumber": "phonenumbers",
+    "libphonenumber, 13 regions": "phonenumbers",
+}
+_EDGES = string.punctuation + string.whitespace
+_Z = 1.959963984540054  # of a 95 % interval
+_RESAMPLES = 1000
+
+Span = tuple[int, int, str]  # start, stop, kind
+Find = Callable[[list[str]], list[list[Span]]]
+
+
+# --- the finders: each is built once, and gives the spans of every text ----------------------------------------------------------------
+
+
+def sanitize() -> Find:
+    """The patterns of every kind, over one column of texts."""
+    import polars as pl
+    import pyarrow as pa
+
+    from sanitize.find.patterns import Patterns
+    from sanitize.keyed import Key
+
+    finder = Patterns(Key.from_seed(1))
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        found = finder.run(pa.array(texts, pa.large_string()))
+        names = pl.Series([kind.name for kind in finder.kinds])
+        frame = pl.DataFrame({"text_no": found.text_no, "start": found.start, "stop": found.stop})
+        frame = frame.with_columns(kind=names.gather(found.distinct.kind[found.which]))
+        out: list[list[Span]] = [[] for _ in texts]
+        for text_no, start, stop, kind in frame.iter_rows():
+            out[text_no].append((start, stop, kind))
+        return out
+
+    return find
+
+
+def sanitize_find() -> Find:
+    """Whatever `sanitize find` finds, with the options in SANITIZE_FIND_ARGS: from the `occurrences` of an index made on the spot."""
+    import polars as pl
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
+            source, work = Path(scratch) / "texts.jsonl", Path(scratch) / "work"
+            source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+            options = ["--workers", "1", "--seed", "1", "--json", *shlex.split(os.environ.get("SANITIZE_FIND_ARGS", ""))]
+            command = [sys.executable, "-m", "sanitize", "find", str(source), "--work", str(work), *options]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+            rows = pl.read_parquet(work / "tables" / "occurrences" / "*.parquet", columns=["doc_no", "start", "stop", "kind"])
+            out: list[list[Span]] = [[] for _ in texts]
+            for doc_no, start, stop, kind in rows.with_columns(pl.col("kind").cast(pl.String)).iter_rows():
+                out[doc_no].append((start, stop, kind))
+            return out
+
+    return find
+
+
+def presidio() -> Find:
+    """Presidio's recognisers of our kinds over a blank spaCy pipeline: no model, no network."""
+    import logging
+
+    os.environ.setdefault("TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS", "")
+    logging.disable(logging.WARNING)
+    import spacy
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine
+
+    class Blank(SpacyNlpEngine):  # type: ignore[misc]
+        def load(self) -> None:
+            self.nlp = {"en": spacy.blank("en")}
+
+    engine = Blank(models=[{"lang_code": "en", "model_name": "blank"}])
+    engine.load()
+    engine.nlp["en"].max_length = 1 << 30
+    registry = RecognizerRegistry(supported_languages=["en"])
+    registry.load_predefined_recognizers(languages=["en"], nlp_engine=engine)
+    analyzer = AnalyzerEngine(registry=registry, nlp_engine=engine, supported_languages=["en"])
+    wanted = [kind for kind in KINDS if kind in set(analyzer.get_supported_entities("en")) and kind != "AGE"]
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        return [
+            [(one.start, one.end, one.entity_type) for one in analyzer.analyze(text=text, language="en", entities=wanted)] for text in texts
+        ]
+
+    return find
+
+
+def scrubadub() -> Find:
+    """The detectors that scrubadub loads by itself, and its dates of birth."""
+    import scrubadub as package
+    from scrubadub.detectors.date_of_birth import DateOfBirthDetector
+
+    names = {
+        "email": "EMAIL_ADDRESS",
+        "phone": "PHONE_NUMBER",
+        "url": "URL",
+        "credit_card": "CREDIT_CARD",
+        "social_security_number": "US_SSN",
+        "date_of_birth": "DATE_TIME",
+    }
+    scrubber = package.Scrubber(locale="en_US")
+    scrubber.add_detector(DateOfBirthDetector(locale="en_US"))
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        return [[(one.beg, one.end, names[one.type]) for one in scrubber.iter_filth(text) if one.type in names] for text in texts]
+
+    return find
+
+
+def datatrove() -> Find:
+    """The patterns and the check of datatrove's formatter: addresses, and IPv4 addresses that are public."""
+    from datatrove.pipeline.formatters import PIIFormatter
+
+    block = PIIFormatter()
+    pairs = (("EMAIL_ADDRESS", block.emails_replacer), ("IP_ADDRESS", block.ip_replacer))
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        return [
+            [
+                (*match.span(), kind)
+                for kind, one in pairs
+                for match in one.regex.finditer(text)
+                if one.validator is None or one.validator(match.group(0))
+            ]
+            for text in texts
+        ]
+
+    return find
+
+
+def _libphonenumber(regions: Sequence[str]) -> Find:
+    import phonenumbers
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        return [
+            sorted({(one.start, one.end, "PHONE_NUMBER") for region in regions for one in phonenumbers.PhoneNumberMatcher(text, region)})
+            for text in texts
+        ]
+
+    return find
+
+
+def libphonenumber() -> Find:
+    """Numbers that are valid in the United States or say their country."""
+    return _libphonenumber(("US",))
+
+
+def libphonenumber_regions() -> Find:
+    """Numbers that are valid in any of thirteen regions."""
+    return _libphonenumber(REGIONS)
+
+
+def plain() -> Find:
+    """The patterns that one writes in an afternoon; persons: two or three capitalised words in a row."""
+    patterns = {
+        "EMAIL_ADDRESS": r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
+        "PHONE_NUMBER": r"(?<!\w)(?:\+?\d{1,3}[ .-]?)?(?:\(\d{2,4}\)[ .-]?)?\d{2,4}(?:[ .-]\d{2,4}){1,4}(?!\w)|(?<!\w)\+?\d{9,13}(?!\w)",
+        "IP_ADDRESS": r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}\b",
+        "URL": r"https?://[^\s<>\"']+|www\.[^\s<>\"']+",
+        "CREDIT_CARD": r"\b(?:\d[ -]?){12,18}\d\b",
+        "IBAN_CODE": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b",
+        "US_SSN": r"\b\d{3}-\d{2}-\d{4}\b",
+        "DATE_TIME": r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d{1,2}(?:, \d{4})?\b"
+        r"|\b(?:19|20)\d{2}\b",
+        "AGE": r"\b\d{1,3}(?=[ -]years?[ -]old)",
+        "PERSON": r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,2}\b",
+    }
+    made = {kind: re.compile(pattern) for kind, pattern in patterns.items()}
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        return [[(*match.span(), kind) for kind, one in made.items() for match in one.finditer(text)] for text in texts]
+
+    return find
+
+
+FINDERS: dict[str, Callable[[], Find]] = {
+    "sanitize": sanitize,
+    "sanitize find": sanitize_find,
+    "presidio": presidio,
+    "scrubadub": scrubadub,
+    "datatrove": datatrove,
+    "libphonenumber": libphonenumber,
+    "libphonenumber, 13 regions": libphonenumber_regions,
+    "plain patterns": plain,
+}
+OURS = ("sanitize", "sanitize find")
+
+
+# --- the data --------------------------------------------------------------------------------------------------------------------------
+
+
+def set_of(name: str) -> str | None:
+    """Which entry of LABELS a file belongs to."""
+    return next((known for known in LABELS if name.startswith(known)), None)
+
+
+def read(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
+    """The texts of every set and their labelled spans, of the kinds that the set labels completely."""
+    if not data.is_dir():
+        raise SystemExit(
+            f"{data}: there is no such folder; expected JSON Lines files with `text` and `spans`. The labelled sets are not part of this "
+            "repository: name their folder with --data DIR"
+        )
+    sets: dict[str, list[tuple[str, list[Span]]]] = {}
+    for path in sorted(data.glob("*.jsonl")):
+        known = set_of(path.name)
+        if known is None:
+            continue
+        records = []
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                record = json.loads(line)
+                spans = [
+                    (one["start"], one["end"], LABELS[known][one["label"]]) for one in record["spans"] if one["label"] in LABELS[known]
+                ]
+                records.append((record["text"], [span for span in spans if span[2] in COMPLETE[known]]))
+        sets[path.stem] = records
+    if not sets:
+        raise SystemExit(f"{data}: holds no set of {', '.join(LABELS)} (known by the beginning of a file's name)")
+    return sets
+
+
+# --- scoring ---------------------------------------------------------------------------------------------------------------------------
+
+
+def trimmed(text: str, spans: Iterable[Span]) -> set[Span]:
+    """The spans without punctuation and blanks at their edges; what is nothing else is left out."""
+    out = set()
+    for start, stop, kind in spans:
+        piece = text[start:stop]
+        first = start + len(piece) - len(piece.lstrip(_EDGES))
+        last = stop - (len(piece) - len(piece.rstrip(_EDGES)))
+        if first < last:
+            out.add((first, last, kind))
+    return out
+
+
+def counted(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, int]:
+    """Labels, finds, exact agreements, labels that a find overlaps, and finds that overlap a label; all of one kind and text."""
+    touched = sum(any(a < stop and start < b for a, b, _ in found) for start, stop, _ in labelled)
+    touching = sum(any(a < stop and start < b for a, b, _ in labelled) for start, stop, _ in found)
+    return len(labelled), len(found), len(labelled & found), touched, touching
+
+
+def wilson(hits: int, of: int) -> list[float] | None:
+    """The 95 % score interval of a share (Wilson 1927); None of nothing."""
+    if not of:
+        return None
+    share, z2 = hits / of, _Z * _Z
+    middle = (share + z2 / (2 * of)) / (1 + z2 / of)
+    half = _Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
+    return [max(0.0, middle - half), min(1.0, middle + half)]
+
+
+def f2(labels: float, finds: float, hits: float) -> float:
+    """5PR / (4P + R), which is 5 hits / (4 labels + finds)."""
+    return 5 * hits / (4 * labels + finds) if labels + finds else 0.0
+
+
+def score(counts: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
+    """Precision, recall and F2 with intervals from the counts of every record."""
+    import numpy as np
+
+    table = np.array(counts, np.float64).reshape(-1, 5)
+    labels, finds, hits, touched, touching = (int(total) for total in table.sum(axis=0))
+    some = table[(table[:, 0] > 0) | (table[:, 1] > 0)]  # the others change nothing
+    rng = np.random.default_rng(1)
+    drawn = np.zeros((_RESAMPLES, 5))
+    if len(some):
+        # a record is drawn Poisson(1) times, which is the bootstrap of many records without an index table
+        for row in range(_RESAMPLES):
+            drawn[row] = rng.poisson(1.0, len(some)) @ some
+    spread = 5 * drawn[:, 2] / np.maximum(4 * drawn[:, 0] + drawn[:, 1], 1)
+    recall, precision = (touched / labels if labels else None), (touching / finds if finds else None)
+    return {
+        "labels": labels,
+        "finds": finds,
+        "hits": hits,
+        "precision": hits / finds if finds else None,
+        "precision_interval": wilson(hits, finds),
+        "recall": hits / labels if labels else None,
+        "recall_interval": wilson(hits, labels),
+        "f2": f2(labels, finds, hits),
+        "f2_interval": [float(edge) for edge in np.quantile(spread, [0.025, 0.975])],
+        "overlap_precision": precision,
+        "overlap_recall": recall,
+        "overlap_f2": 5 * precision * recall / (4 * precision + recall) if precision and recall else 0.0,
+    }
+
+
+def scored(sets: dict[str, list[tuple[str, list[Span]]]], found: list[list[Span]]) -> dict[str, Any]:
+    """By kind: `pooled`, and each set that labels the kind completely."""
+    out: dict[str, Any] = {}
+    at = 0
+    counts: dict[str, dict[str, list[tuple[int, int, int, int, int]]]] = {kind: {} for kind in KINDS}
+    for name, records in sets.items():
+        known = set_of(name)
+        assert known is not None
+        # a loop over records: labelled sets are small, and every finder is held against them the same way
+        for text, labelled in records:
+            mine = trimmed(text, labelled)
+            theirs = trimmed(text, (span for span in found[at] if span[2] in COMPLETE[known]))
+            at += 1
+            for kind in COMPLETE[known]:
+                counts[kind].setdefault(name, []).append(
+                    counted({span for span in mine if span[2] == kind}, {span for span in theirs if span[2] == kind})
+                )
+    for kind, by_set in counts.items():
+        if by_set:
+            pooled = [row for rows in by_set.values() for row in rows]
+            out[kind] = {"pooled": score(pooled), "sets": {name: score(rows) for name, rows in by_set.items()}}
+    return out
+
+
+# --- running ---------------------------------------------------------------------------------------------------------------------------
+
+
+def work(finder: str, data: Path, out: Path) -> None:
+    """Run one finder in this process over all texts, and write its spans and costs."""
+    texts = [text for records in read(data).values() for text, _ in records]
+    find = FINDERS[finder]()
+    find(texts[:20])  # not timed: patterns are compiled and tables loaded when they are first used
+    before = os.times()
+    began = time.perf_counter()
+    spans = find(texts)
+    after = os.times()
+    seconds = sum(after[:4]) - sum(before[:4])
+    size = sum(len(text.encode()) for text in texts)
+    packages = {VERSIONS[finder]: importlib.metadata.version(VERSIONS[finder])} if finder in VERSIONS else {}
+    cost = {"cpu_s": seconds, "wall_s": time.perf_counter() - began, "mb": size / 1e6, "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9)}
+    out.write_text(json.dumps({"spans": spans, "cost": cost, "packages": packages}), "utf-8")
+
+
+def handed(finder: str, python: str, data: Path, out: Path) -> dict[str, Any] | str:
+    """What one finder gave in a process of its own, or why it gave nothing."""
+    environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [python, str(Path(__file__)), "--worker", finder, "--data", str(data), "--out", str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        # the last line names what went wrong; peers may quote a text in it, so that only the kind of error is told
+        last = (done.stderr.strip().splitlines() or ["?"])[-1]
+        missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
+        return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
+    result: dict[str, Any] = json.loads(out.read_text("utf-8"))
+    return result
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The tables of a result: F2 by kind and finder, then costs."""
+    names = [name for name, one in result["finders"].items() if "scores" in one]
+    lines = ["| kind | labels | " + " | ".join(names) + " |", "|---|--:|" + "--:|" * len(names)]
+    for kind in KINDS:
+        rows = [result["finders"][name]["scores"].get(kind) for name in names]
+        if not any(rows):
+            continue
+        cells = []
+        best = max(round(row["pooled"]["f2"], 2) for row in rows if row)
+        for row in rows:
+            one = row["pooled"]
+            said = f"{one['f2']:.2f}" if one["finds"] else "–"
+            cells.append(f"**{said}**" if one["finds"] and round(one["f2"], 2) == best else said)
+        lines.append(f"| {kind} | {next(row for row in rows if row)['pooled']['labels']:,} | " + " | ".join(cells) + " |")
+    lines += ["", "| ours | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |", "|---|--:|--:|--:|--:|"]
+    for kind, row in result["finders"][next(name for name in OURS if name in names)]["scores"].items() if set(OURS) & set(names) else ():
+        one = row["pooled"]
+        if one["finds"]:
+            lines.append(
+                f"| {kind} | {_with(one['precision'], one['precision_interval'])} | {_with(one['recall'], one['recall_interval'])} "
+                f"| {_with(one['f2'], one['f2_interval'])} | {one['overlap_f2']:.2f} |"
+            )
+    lines += ["", "| finder | version | CPU-seconds | MB per CPU-second |", "|---|---|--:|--:|"]
+    for name in names:
+        one = result["finders"][name]
+        version = ", ".join(one["packages"].values()) or ("this repository" if name in OURS else "")
+        lines.append(f"| {name} | {version} | {one['cost']['cpu_s']:.2f} | {one['cost']['mb_per_cpu_s']:.3g} |")
+    lines += [f"| {name} | {one['missing']} | | |" for name, one in result["finders"].items() if "missing" in one]
+    return "\n".join(lines) + "\n"
+
+
+def _with(value: float | None, interval: list[float] | None) -> str:
+    return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})" if value is not None and interval else "–"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of labelled JSON Lines files")
+    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers (default: this one)")
+    parser.add_argument("--finders", default="", help="some of them, separated by semicolons (default: all)")
+    parser.add_argument("--find-args", help="also run `sanitize find` with these options")
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results", help="where detection.json and .md go")
+    parser.add_argument("--spans", type=Path, help="keep every finder's offsets here, and take them from here where they lie")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.worker:
+        return work(given.worker, given.data, given.out)
+    asked = [name.strip() for name in given.finders.split(";") if name.strip()] or [
+        name for name in FINDERS if name != "sanitize find" or given.find_args is not None
+    ]
+    unknown = [name for name in asked if name not in FINDERS]
+    if unknown:
+        raise SystemExit(f"--finders: there is no {unknown[0]!r}; there are {'; '.join(FINDERS)}")
+    if given.find_args is not None:
+        os.environ["SANITIZE_FIND_ARGS"] = given.find_args
+    sets = read(given.data)
+    result: dict[str, Any] = {
+        "sets": {name: {"records": len(records), "kinds": COMPLETE[set_of(name) or ""]} for name, records in sets.items()},
+        "machine": {"python": platform.python_version(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "finders": {},
+    }
+    with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
+        for name in asked:
+            out = (given.spans or Path(scratch)) / f"{name.replace(' ', '_').replace(',', '')}.json"
+            out.parent.mkdir(parents=True, exist_ok=True)
+            ours = name in OURS
+            got = (
+                json.loads(out.read_text("utf-8"))
+                if out.is_file()
+                else handed(name, sys.executable if ours else given.peers_python, given.data, out)
+            )
+            if isinstance(got, str):
+                result["finders"][name] = {"missing": got}
+                print(f"{name}: {got}", file=sys.stderr)
+                continue
+            scores = scored(sets, got["spans"])
+            result["finders"][name] = {"packages": got["packages"], "cost": got["cost"], "scores": scores}
+            print(f"{name}: {got['cost']['cpu_s']:.2f} CPU-seconds", file=sys.stderr)
+    rates = {name: one["cost"]["mb_per_cpu_s"] for name, one in result["finders"].items() if "cost" in one}
+    if "sanitize" in rates and "presidio" in rates:
+        result["times_presidio"] = rates["sanitize"] / rates["presidio"]
+    given.results.mkdir(parents=True, exist_ok=True)
+    (given.results / "detection.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    (given.results / "detection.md").write_text(markdown(result), "utf-8")
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()

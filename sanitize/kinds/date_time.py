@@ -1,0 +1,436 @@
+"""Dates and times: ISO 8601, numeric ones with separators, those with the name of a month, with weekday, time and zone; weekdays; times
+of day; and years where the words around them say that they are years.
+
+One span holds all that belongs together: `Mon, 14 May 2001 16:39:00 -0700 (PDT)`. What cannot be (month 13, 30 February) is refused.
+Identity: ISO 8601 where the spelling is unambiguous, so that `14 May 2001` and `2001-05-14` are one value; else the text in lower case.
+`5/4/2001` is either of two days and stays as it is written. Two digits are a year from 1969 to 2068, as POSIX reads them.
+
+A date of birth is a date by its text, and somebody's by its words. It is no kind of its own: a span has one kind, and a corpus that is
+rid of dates of birth only still says them in its other dates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from sanitize.keyed import Draws
+from sanitize.kinds.kind import BOUND, I64, U8, WORD, Kind, drawn, grid, ungrid
+
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def _any_case(word: str, *short: str) -> str:
+    """A word, or one of its short forms, in any ASCII letter case; longest first."""
+    forms = sorted({word, *short}, key=len, reverse=True)
+    return "|".join("".join(f"[{letter.upper()}{letter}]" for letter in form) for form in forms)
+
+
+_MONTH = rf"(?:{'|'.join(_any_case(name, name[:3], *(['sept'] if name[0] == 's' else [])) for name in _MONTHS)}){BOUND}[.]?"
+_WEEKDAY = rf"(?:{'|'.join(_any_case(name, name[:3], *{'t': [name[:4]], 'w': ['weds']}.get(name[0], [])) for name in _DAYS)}){BOUND}[.]?"
+_LONG_WEEKDAY = rf"(?:{'|'.join(_any_case(name) for name in _DAYS)}){BOUND}"
+_YEAR = "(?:1[6-9]|20)[0-9]{2}"
+_M, _D = "(?:0[1-9]|1[0-2]|[1-9])", "(?:0[1-9]|[12][0-9]|3[01]|[1-9])"
+_NTH = f"{_D}(?:st|nd|rd|th|ST|ND|RD|TH)?"
+_AM = rf"(?: ?[AaPp](?:[Mm]{BOUND}|[.][Mm](?:[.]|{BOUND})))"
+_NAMED_ZONE = "UTC|GMT|[ECMPA][SD]?T|CEST|CET|BST|IST|JST"
+_ZONE = rf"(?: ?[+-][0-9]{{2}}:?[0-9]{{2}}{BOUND}(?: [(][A-Z]{{2,5}}[)])?|Z{BOUND}| (?:{_NAMED_ZONE}){BOUND})"
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})*"
+_TIME = rf"[0-9]{{1,2}}(?:{_AM}{_ZONE}?|:[0-9]{{2}}(?::[0-9]{{2}})*(?:[.,][0-9]+)?(?:{_AM}{_ZONE}?|{_ZONE}|{BOUND}))"
+# parts are factored out of the alternatives where that says the same: the engine's tables hold all of them at once
+_NUMERIC = rf"{_YEAR}(?:-{_M}-|/{_M}/|[.]{_M}[.]){_D}|" + "|".join(
+    rf"(?:{_M}{sep}{_D}|{_D}{sep}{_M}){sep}{'(?:' + _YEAR + '|[0-9]{2})' if sep == '/' else _YEAR}" for sep in ("-", "/", "[.]")
+)
+_NAMED = (
+    rf"{_MONTH}(?: {{1,2}}{_NTH}(?: {_CLOCK}(?: (?:{_NAMED_ZONE}))? {_YEAR}|,? {_YEAR}|)|,? {_YEAR})|"
+    rf"{_NTH}(?: of)?[ -]{_MONTH}(?:,?[ -]{_YEAR}|-[0-9]{{2}}|)"
+)
+_DATE = rf"(?:{_NUMERIC}|{_NAMED})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUND})"
+_PATTERN = rf"{BOUND}(?:(?:{_WEEKDAY},? {{1,2}})?{_DATE}|{_LONG_WEEKDAY}|{_TIME}|{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
+
+_MONTH_NAMES = f"(?:{'|'.join(name[:3] for name in _MONTHS)})"
+_YEAR_SAID = (
+    rf"(?:{BOUND}(?:in|since|during|of|until|till|by|before|after|from|through|between|years?|early|late|mid|circa|ca|spring|summer|fall|"
+    rf"autumn|winter|q[1-4]|born|founded|class|fy|copyright|dated?|to|and|a|the|for)[ ,.:(-]{{0,2}}|[(]c[)] |[12][0-9]{{3}} ?-{{1,2}} ?)\z"
+)
+# what is counted or continued is no year: 2001 shares, 2001.5, 2001:db8::1, 2001-x
+_YEAR_DENIED = (
+    rf"\A(?: ?%| ?(?:px|[kmgt]i?b|bytes?|bits?|kg|km|m|ft|miles|people|persons|shares|units|times|lines|words|files|mhz|rpm|mw|mwh|volts?|"
+    rf"hours|days|minutes|seconds|dollars|usd|euros?|points|votes|items|users|calories|jobs|employees|customers|members|copies|tons|"
+    rf"barrels){BOUND}|[.][0-9]|,[0-9]{{3}}|[:/][0-9a-z]|-(?:[0-9]{{1,3}}|[0-9]{{5,}}){BOUND}|-[a-z]|[@=])"
+)
+_TIME_SAID = (
+    rf"(?:{BOUND}(?:at|by|until|till|from|to|around|about|before|after|between|and|time|start(?:s|ing)?|when)[ :]{{1,2}}|@ ?|[0-9] ?- ?)\z"
+)
+
+
+# as mail has it (RFC 5322), which most dates of a mail corpus are: read by place
+_MAIL = (
+    rf"\A(?:{'|'.join(name[:3].title() for name in _DAYS)}), [0-9]{{1,2}} (?:{'|'.join(name[:3].title() for name in _MONTHS)}) {_YEAR} "
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}(?: [(][A-Z]{2,5}[)])?\z"
+)
+_MONTH_CODES = np.array([int.from_bytes(name[:3].title().encode(), "big") for name in _MONTHS], np.int64)
+
+
+def _mail_dates(values: pl.Series) -> U8:
+    """The 26 bytes of each date that `_MAIL` matches, from `01 Jan 2001` to the zone."""
+    body = values.str.slice(5, 26)
+    return grid(
+        pl.select(
+            pl.when(pl.lit(body.str.slice(1, 1)) == " ").then("0" + pl.lit(body)).otherwise(pl.lit(body)).str.slice(0, 26)
+        ).to_series()
+    )
+
+
+def _month_of(rows: U8) -> I64:
+    code = rows[:, 3].astype(np.int64) << 16 | rows[:, 4].astype(np.int64) << 8 | rows[:, 5]
+    order = np.argsort(_MONTH_CODES)
+    return np.asarray(order[np.searchsorted(_MONTH_CODES[order], code)] + 1, np.int64)
+
+
+def _number(rows: U8, first: int, last: int) -> I64:
+    out = np.zeros(len(rows), np.int64)
+    for column in range(first, last):
+        out = out * 10 + rows[:, column] - 48
+    return out
+
+
+def _parsed(values: pl.Series) -> pl.DataFrame:
+    """What stands in each value: `year`, `month`, `day`, `hour`, `minute`, `second` and `half` of the day (null where there is none),
+    `first` and `other` number of a date that ends in its year, which form it has, and all of it in lower case (`low`)."""
+    low = pl.col("value").str.to_lowercase()
+    plain = low.str.replace(r"\A[a-z]+[.]?,? +", "")  # without a weekday; a month's name stays, since digits follow it
+    plain = pl.when(low.str.contains(rf"\A(?:{'|'.join(name[:3] for name in _DAYS)})")).then(plain).otherwise(low)
+    iso = plain.str.extract_groups(r"\A([0-9]{4})[-/.年]([0-9]{1,2})[-/.月]([0-9]{1,2})(?:[^0-9]|\z)")
+    numeric = plain.str.extract_groups(r"\A([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4}|[0-9]{2})(?:[^0-9]|\z)")
+    month = plain.str.extract(rf"\A(?:[0-9]{{1,2}}[a-z]*[ -](?:of )?)?({_MONTH_NAMES})")
+    day = pl.coalesce(
+        plain.str.extract(r"\A([0-9]{1,2})[a-z]*[ -](?:of )?[a-z]{3}"),
+        plain.str.extract(r"\A[a-z]{3,9}[.]? {1,2}([0-9]{1,2})(?:[^0-9:]|\z)"),
+    )
+    year = pl.coalesce(plain.str.extract(r"[ -]([12][0-9]{3})(?:[^0-9:]|\z)"), plain.str.extract(r"[a-z][.]?-([0-9]{2})(?:[^0-9]|\z)"))
+    clock = low.str.extract_groups(r"(?:\A|[^0-9])([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
+    frame = pl.DataFrame({"value": values}).select(
+        low=low,
+        iso=iso,
+        numeric=numeric,
+        month_name=month,
+        named_day=pl.when(month.is_not_null()).then(day),
+        named_year=pl.when(month.is_not_null()).then(year),
+        clock=clock,
+        half=low.str.extract(r"[0-9] ?([ap])(?:m\b|[.]m)"),
+        hour_only=low.str.extract(r"(?:\A|[^0-9:])([0-9]{1,2}) ?[ap](?:m\b|[.]m)"),
+        alone=low.str.extract(r"\A([12][0-9]{3})(?:年([0-9]{1,2})月)?\z"),
+    )
+    number = {name[:3]: at + 1 for at, name in enumerate(_MONTHS)}
+    frame = frame.with_columns(
+        is_iso=pl.col("iso").struct.field("1").is_not_null(),
+        is_numeric=pl.col("numeric").struct.field("1").is_not_null(),
+        is_named=pl.col("month_name").is_not_null(),
+    )
+
+    def group(name: str, at: int) -> pl.Expr:
+        return pl.col(name).struct.field(str(at)).cast(pl.Int64, strict=False)
+
+    one, two, last = group("numeric", 1), group("numeric", 2), group("numeric", 3)
+    short = pl.coalesce(last, pl.col("named_year").cast(pl.Int64, strict=False))
+    century = pl.when(short < 69).then(short + 2000).when(short < 100).then(short + 1900).otherwise(short)
+    # of a numeric date: the day is what is no month; where both can be, nobody knows
+    certain = pl.col("is_numeric") & ((one > 12) | (two > 12) | (one == two))
+    return frame.select(
+        "low",
+        "is_iso",
+        "is_numeric",
+        "is_named",
+        first=one,
+        other=two,
+        year=pl.coalesce(group("iso", 1), century, pl.col("alone").cast(pl.Int64, strict=False)),
+        month=pl.coalesce(
+            group("iso", 2),
+            pl.when(certain & (one > 12)).then(two).when(certain).then(one),
+            pl.col("month_name").replace_strict(number, default=None, return_dtype=pl.Int64),
+        ),
+        day=pl.coalesce(
+            group("iso", 3),
+            pl.when(certain & (one > 12)).then(one).when(certain).then(two),
+            pl.col("named_day").cast(pl.Int64, strict=False),
+        ),
+        hour=pl.coalesce(group("clock", 1), pl.col("hour_only").cast(pl.Int64, strict=False)),
+        minute=group("clock", 2),
+        second=group("clock", 3),
+        half=pl.col("half"),
+    )
+
+
+def _check(values: pl.Series) -> pl.Series:
+    """`date` for a day that no month has, `time` for an hour or minute that no day has, `word` for `may 5` in small letters."""
+    mail = values.str.contains(_MAIL)
+    if mail.any():
+        rows = _mail_dates(values.filter(mail))
+        month, year = _month_of(rows), _number(rows, 7, 11)
+        most = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
+        most += (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+        day = _number(rows, 0, 2)
+        too_late = (_number(rows, 12, 14) > 24) | (_number(rows, 15, 17) > 59) | (_number(rows, 18, 20) > 60)
+        reasons = np.where((day < 1) | (day > most), "date", np.where(too_late, "time", ""))
+        out = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
+        out = out.scatter(mail.arg_true(), pl.Series(reasons).replace("", None))
+        return out.scatter((~mail).arg_true(), _check(values.filter(~mail))) if not mail.all() else out
+    parsed = _parsed(values)
+    days = pl.col("month").replace_strict({2: 29, 4: 30, 6: 30, 9: 30, 11: 30}, default=31, return_dtype=pl.Int64)
+    leap = (pl.col("year") % 4 == 0) & ((pl.col("year") % 100 != 0) | (pl.col("year") % 400 == 0))
+    bad = (
+        (pl.col("month") > 12)
+        | (pl.col("month") < 1)
+        | (pl.col("day") > days)
+        | (pl.col("day") < 1)
+        | ((pl.col("month") == 2) & (pl.col("day") == 29) & pl.col("year").is_not_null() & ~leap)
+        | (pl.col("is_numeric") & ((pl.min_horizontal("first", "other") > 12) | (pl.min_horizontal("first", "other") < 1)))
+    )
+    late = (
+        (pl.col("hour") > 24) | (pl.col("minute") > 59) | (pl.col("second") > 60) | (pl.col("half").is_not_null() & (pl.col("hour") > 12))
+    )
+    late |= pl.col("low").str.contains("[0-9]:[0-9]{2}:[0-9]{2}:[0-9]{2}")
+    small = pl.lit(values.str.contains(rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_NTH}\z|\A{_NTH} (?:may|mar|dec|march)\z"))
+    return parsed.select(
+        pl.when(bad.fill_null(False)).then(pl.lit("date")).when(late.fill_null(False)).then(pl.lit("time")).when(small).then(pl.lit("word"))
+    ).to_series()
+
+
+def _doubtful(values: pl.Series) -> pl.Series:
+    """Bare years, `3:16` without anything that says it is a time, and what may be the beginning of more dotted numbers."""
+    return values.str.contains(rf"\A(?:{_YEAR}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+)\z")
+
+
+def _context(seen: pl.DataFrame) -> pl.Series:
+    before, after = pl.col("before").str.to_lowercase(), pl.col("after").str.to_lowercase()
+    year = (before.str.contains(_YEAR_SAID) & ~after.str.contains(_YEAR_DENIED)) | (
+        before.str.contains(r"[(] ?\z|[a-z], \z") & after.str.contains(r"\A[)]")
+    )
+    value = pl.col("value")
+    return seen.select(
+        pl.when(value.str.contains(":", literal=True))
+        .then(before.str.contains(_TIME_SAID))
+        .when(value.str.contains(".", literal=True))
+        .then(~after.str.contains(r"\A[.][0-9]"))
+        .otherwise(year)
+    ).to_series()
+
+
+def _normalise(values: pl.Series) -> pl.Series:
+    mail = values.str.contains(_MAIL)
+    if not mail.any():
+        return _normalised(values)
+    rows = _mail_dates(values.filter(mail))
+    month = _month_of(rows)
+    made = np.full((len(rows), 24), ord("-"), np.uint8)
+    made[:, 0:4], made[:, 5], made[:, 6], made[:, 8:10] = rows[:, 7:11], 48 + month // 10, 48 + month % 10, rows[:, 0:2]
+    made[:, 10], made[:, 11:19], made[:, 19:24] = ord("T"), rows[:, 12:20], rows[:, 21:26]
+    out = values.clone().scatter(mail.arg_true(), ungrid(made))
+    return out.scatter((~mail).arg_true(), _normalised(values.filter(~mail))) if not mail.all() else out
+
+
+def _normalised(values: pl.Series) -> pl.Series:
+    def two(name: str) -> pl.Expr:
+        return pl.col(name).cast(pl.String).str.zfill(2)
+
+    hour = (
+        pl.when(pl.col("half") == "p")
+        .then(pl.col("hour") % 12 + 12)
+        .when(pl.col("half") == "a")
+        .then(pl.col("hour") % 12)
+        .otherwise("hour")
+    )
+    zone = pl.col("low").str.extract(
+        r"[0-9](?: ?[ap][.]?m[.]?)? ?([+-][0-9]{2}:?[0-9]{2}|z|utc|gmt|[ecmpa][sd]?t|cest|cet|bst|ist|jst)"
+        r"(?: [(][a-z]+[)])?(?: [12][0-9]{3})?\z"
+    )
+    fraction = pl.col("low").str.extract(r":[0-9]{2}([.,][0-9]+)")
+    clock = pl.concat_str(
+        pl.lit("T"),
+        hour.cast(pl.String).str.zfill(2),
+        pl.lit(":"),
+        two("minute").fill_null("00"),
+        (":" + two("second")).fill_null(""),
+        fraction.fill_null("").str.replace(",", ".", literal=True),
+        pl.when(pl.col("low").str.contains(r"[0-9][-+][0-9]{2}:?[0-9]{2}|:"))
+        .then(zone.str.to_uppercase().str.replace(":", ""))
+        .fill_null(""),
+    )
+    date = pl.concat_str(pl.col("year").cast(pl.String).str.zfill(4), pl.lit("-"), two("month"), pl.lit("-"), two("day"))
+    full = pl.all_horizontal(pl.col("year", "month", "day").is_not_null())
+    text = pl.col("low").str.replace_all(" +", " ")
+    made = _parsed(values).select(
+        pl.when(full).then(date + pl.when(pl.col("hour").is_not_null()).then(clock).otherwise(pl.lit(""))).otherwise(text)
+    )
+    return made.to_series().alias(values.name)
+
+
+def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Another date in the same spelling, up to fifteen years away, on a day that every month has; another time of day. Widths, letter case,
+    weekday (that of the new date, where it has a year) and zone are kept."""
+    parsed = _parsed(values)
+    pick = [drawn(draws, lane, 1 << 20) for lane in range(7)]
+    year = parsed["year"].fill_null(2000).to_numpy().astype(np.int64)
+    moved = year + np.where(pick[0] % 31 == 15, 1, pick[0] % 31 - 15)
+    moved = np.where(moved > 2099, moved - 30, np.where(moved < 1600, moved + 30, moved))
+
+    weekday = rf"\A((?:{_WEEKDAY})?[.]?,? *)([\s\S]*)\z"
+    pieces = values.str.extract_groups(weekday).struct.unnest()
+    lead, rest = pieces.to_series(0).fill_null(""), pieces.to_series(1)
+    iso, numeric, named = (parsed[name].to_numpy() for name in ("is_iso", "is_numeric", "is_named"))
+    groups = rest.str.extract_groups(r"\A([0-9]+)([-/.年])([0-9]+)([-/.月])([0-9]+)([\s\S]*)\z").struct.unnest().fill_null("")
+    one, s1, two, s2, three, tail = (groups.to_series(at) for at in range(6))
+    # numeric dates: in the order and the widths they have
+    third = np.where(one.str.len_bytes().to_numpy() == 4, 0, 2)
+    first_is_day = (parsed["first"].fill_null(0).to_numpy() > 12) & (third == 2)
+    both_small = numeric & (parsed["first"].fill_null(0).to_numpy() <= 12) & (parsed["other"].fill_null(0).to_numpy() <= 12)
+    columns = [one, two, three]
+    month, day = np.ones(len(values), np.int64), np.ones(len(values), np.int64)
+    made: list[pl.Series] = []
+    for at, own in enumerate(columns):
+        is_year = (third == 0) & (at == 0) | (third == 2) & (at == 2)
+        is_day = np.where(third == 0, at == 2, np.where(first_is_day, at == 0, at == 1))
+        text = own.fill_null("")
+        wide, padded = text.str.len_bytes().to_numpy(), text.str.starts_with("0").to_numpy()
+        number = np.where(is_day & ~both_small, _within(pick[1], wide, padded, 28), _within(pick[2 + at % 2], wide, padded, 12))
+        month, day = np.where(~is_year & ~is_day, number, month), np.where(~is_year & is_day, number, day)
+        shown = np.where(is_year, np.where(wide == 2, moved % 100, moved), number)
+        made.append(_padded(shown, wide))
+    digits_date = pl.select(pl.concat_str(*(pl.lit(column) for column in (made[0], s1, made[1], s2, made[2], tail)))).to_series()
+    # dates with a month's name: number, name and year wherever they stand
+    parts = (
+        rest.str.extract_groups(rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH})([^0-9]*)([0-9]*)([\s\S]*)\z").struct.unnest().fill_null("")
+    )
+    text_before, day_before, gap, name, gap_after, number_after, end = (parts.to_series(at) for at in range(7))
+    month_no = np.where(named, pick[2] % 12 + 1, month)
+    behind = number_after.str.len_bytes().to_numpy()
+    ahead = day_before.str.len_bytes().to_numpy()
+    day_shown = np.where(ahead > 0, _within(pick[1], ahead, day_before.str.starts_with("0").to_numpy(), 28), 0)
+    day_behind = _within(pick[1], np.minimum(behind, 2), number_after.str.starts_with("0").to_numpy(), 28)
+    is_year = (behind == 4) | (ahead > 0)
+    shown_behind = _padded(np.where(is_year, np.where(behind == 4, moved, moved % 100), day_behind), behind)
+    new_end = end.str.replace(r"([ ,-])[12][0-9]{3}(\z|[^0-9:])", "${1}\x01${2}")
+    new_end = pl.select(pl.lit(new_end).str.replace("\x01", pl.lit(pl.Series(moved).cast(pl.String)), literal=True)).to_series()
+    named_date = pl.select(
+        pl.concat_str(
+            *(
+                pl.lit(column)
+                for column in (
+                    text_before,
+                    _padded(day_shown, ahead),
+                    gap,
+                    _name(month_no, name, _MONTHS),
+                    gap_after,
+                    shown_behind,
+                    new_end,
+                )
+            )
+        )
+    ).to_series()
+    day = np.where(named, np.where(ahead > 0, day_shown, np.where(behind <= 2, day_behind, 1)), day)
+    bare = rest.str.contains(rf"\A{_YEAR}(?:\z|年)").to_numpy() & ~iso
+    year_text = pl.select(pl.concat_str(pl.lit(pl.Series(moved).cast(pl.String)), pl.lit(rest.str.slice(4)))).to_series()
+    body = pl.select(
+        pl.when(pl.lit(pl.Series(iso | numeric)))
+        .then(pl.lit(digits_date))
+        .when(pl.lit(pl.Series(named)))
+        .then(pl.lit(named_date))
+        .when(pl.lit(pl.Series(bare)))
+        .then(pl.lit(year_text))
+        .otherwise(pl.lit(rest))
+    ).to_series()
+    known = parsed["year"].is_not_null().to_numpy() & (iso | numeric | named)
+    weekday_no = np.where(known, _weekday(moved, month_no, day), pick[3] % 7)
+    date = pl.select(pl.concat_str(pl.lit(_name(weekday_no + 1, lead, _DAYS)), pl.lit(body))).to_series()
+    return _other_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
+
+
+def _within(bits: I64, wide: I64, padded: np.typing.NDArray[np.bool_], most: int) -> I64:
+    """A number up to `most` that takes as many digits as the one it stands for."""
+    small, large = bits % 9 + 1, 10 + bits % (most - 9)
+    return np.where(wide <= 1, small, np.where(padded, bits % most + 1, large))
+
+
+def _padded(numbers: I64, wide: I64) -> pl.Series:
+    text = pl.Series(numbers).cast(pl.String)
+    return pl.select(
+        pl.when(pl.lit(pl.Series(wide)) == 0)
+        .then(pl.lit(""))
+        .when(pl.lit(pl.Series(wide)) == 2)
+        .then(pl.lit(text.str.zfill(2)))
+        .otherwise(pl.lit(text))
+    ).to_series()
+
+
+def _name(numbers: I64, like: pl.Series, names: tuple[str, ...]) -> pl.Series:
+    """The name of each month or weekday (1 is the first), as long or short and in the letter case of the text it stands for."""
+    letters = like.str.extract(r"\A([A-Za-z]*)").fill_null("")
+    full = pl.Series(names).gather(numbers - 1)
+    made = pl.DataFrame({"like": letters, "full": full, "rest": like.str.replace(r"\A[A-Za-z]*", "")})
+    text = pl.when(pl.col("like").str.len_bytes() <= 4).then(pl.col("full").str.slice(0, 3)).otherwise("full")
+    text = (
+        pl.when(pl.col("like") == "")
+        .then(pl.lit(""))
+        .when(pl.col("like") == pl.col("like").str.to_uppercase())
+        .then(text.str.to_uppercase())
+        .when(pl.col("like") == pl.col("like").str.to_lowercase())
+        .then(text)
+        .otherwise(text.str.to_titlecase())
+    )
+    return made.select(text + pl.col("rest")).to_series()
+
+
+def _weekday(year: I64, month: I64, day: I64) -> I64:
+    """0 for Monday (Sakamoto's rule for the Gregorian calendar)."""
+    shift = np.array([0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4])[np.clip(month, 1, 12) - 1]
+    year = year - (month < 3)
+    sunday: I64 = (year + year // 4 - year // 100 + year // 400 + shift + day) % 7
+    return (sunday + 6) % 7
+
+
+def _other_time(values: pl.Series, bits: list[I64]) -> pl.Series:
+    """Hours, minutes and seconds drawn anew in the widths they have; what has no time stays."""
+    half = values.str.contains(r"[0-9] ?[AaPp][.]?[Mm]").to_numpy()
+    parts = values.str.extract_groups(r"\A((?:[\s\S]*?[^0-9])?)([0-9]{1,2}):([0-9]{2})((?::[0-9]{2})?)([\s\S]*)\z").struct.unnest()
+    has = parts.to_series(1).is_not_null().to_numpy()
+    head, hour, _, second, tail = (parts.to_series(at).fill_null("") for at in range(5))
+    wide, padded = hour.str.len_bytes().to_numpy().astype(np.int64), hour.str.starts_with("0").to_numpy()
+    drawn_hour = np.where(half, _within(bits[0], wide, padded, 12), _within(bits[0], wide, padded, 23))
+    seconds = pl.select(
+        pl.when(pl.lit(second) == "").then(pl.lit("")).otherwise(":" + pl.lit(pl.Series(bits[2] % 60).cast(pl.String).str.zfill(2)))
+    ).to_series()
+    minutes = pl.Series(bits[1] % 60).cast(pl.String).str.zfill(2)
+    clock = pl.select(
+        pl.concat_str(
+            *(
+                pl.lit(column)
+                for column in (head, _padded(drawn_hour, wide), pl.Series([":"] * len(values), dtype=pl.String), minutes, seconds, tail)
+            )
+        )
+    ).to_series()
+    lone = values.str.extract_groups(r"\A((?:[\s\S]*?[^0-9:])?)([0-9]{1,2})( ?[AaPp][.]?[Mm][\s\S]*)\z").struct.unnest()
+    is_lone = lone.to_series(1).is_not_null().to_numpy() & ~has
+    before, number, behind = (lone.to_series(at).fill_null("") for at in range(3))
+    wide, padded = number.str.len_bytes().to_numpy().astype(np.int64), number.str.starts_with("0").to_numpy()
+    hours = pl.select(pl.concat_str(pl.lit(before), pl.lit(_padded(_within(bits[0], wide, padded, 12), wide)), pl.lit(behind))).to_series()
+    return pl.select(
+        pl.when(pl.lit(pl.Series(has))).then(pl.lit(clock)).when(pl.lit(pl.Series(is_lone))).then(pl.lit(hours)).otherwise(pl.lit(values))
+    ).to_series()
+
+
+KIND = Kind(
+    name="DATE_TIME",
+    about="a date, a time of day, a weekday, or a year that the words around it call one",
+    pattern=_PATTERN,
+    check=_check,
+    doubtful=_doubtful,
+    context=_context,
+    normalise=_normalise,
+    fake=_fake,
+    not_before=WORD + b":.",
+    not_after=WORD,
+    turn=3,
+    rank=57,
+)

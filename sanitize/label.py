@@ -1,0 +1,348 @@
+"""How well a corpus's own finds are: a sample to label by hand, what the labels say, and an estimate of what every finder missed.
+
+The sample has two parts. Finds, as many of every kind, ask whether each is right: that is precision. Passages, from documents with and
+without any find, ask what was missed: that is recall. Both are drawn by a seeded hash or generator, so that a sample can be drawn again,
+and lie in WORK for their owner alone, since they hold texts. Intervals are Wilson's score intervals (Wilson, Probable inference, the law
+of succession, and statistical inference, 1927) at 95 %.
+
+Without any labels, two indexes of one corpus that different finders made tell how much both missed: what one finds of what the other
+found (Chapman, Some properties of the hypergeometric distribution with applications to zoological sample censuses, 1951). That holds
+only where the two find independently of each other; two finders that both like easy cases miss more than it says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sanitize.ask import private_folder
+from sanitize.cells import Leaf
+from sanitize.errors import UsageError, nearest
+from sanitize.kinds.kind import every_kind
+from sanitize.notebook import Told
+from sanitize.shards import Documents, cells_of, read_json
+
+_AROUND = 80  # characters of context on either side of a find
+_PASSAGE = 1_500  # characters of a passage
+_NEAR = 2_000  # documents that are read together
+_Z = 1.959963984540054  # of a 95 % interval
+_PLACE = ("doc_no", "cell", "start", "stop", "kind")
+
+
+def label(
+    work: Path | str,
+    *,
+    n: int = 300,
+    out: Path | str | None = None,
+    score: Path | str | None = None,
+    against: Path | str | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Draw a sample of `n` rows for labelling by hand, or say what a labelled one tells (`score`), or what two indexes of one corpus that
+    different finders made both missed (`against`).
+
+    A sample gives `file`, `rows` and `strata`; it goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
+    `score` gives for every kind `precision` and `recall` with intervals; `against` gives `estimates`. Raises UsageError.
+    """
+    work = Path(work)
+    private_folder(work)
+    if score is not None and against is not None:
+        raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
+    if score is not None:
+        return Told("label", _scored(Path(score)))
+    if against is not None:
+        return Told("label", _estimated(work, Path(against)))
+    target = Path(out) if out is not None else work / "labels" / "sample.jsonl"
+    if target.exists():
+        raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
+    rows = _drawn(work, n, seed)
+    if out is None:
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    strata: dict[str, int] = {}
+    for row in rows:
+        strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1
+    return Told("label", {"file": str(target), "rows": len(rows), "strata": strata, "work": str(work)})
+
+
+# ------------------------------------------------------------------------------------------------------------------------ the sample
+
+
+def _index(work: Path) -> Mapping[str, Any]:
+    index = read_json(work / "index.json")
+    if not index or not index.get("complete"):
+        raise UsageError(f"{work}: has no complete index; make it with `sanitize find INPUT... --work {work}`")
+    return index
+
+
+def _occurrences(work: Path) -> Iterator[pl.DataFrame]:
+    """The occurrences, task by task."""
+    for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
+        yield pl.read_parquet(path, columns=[*_PLACE, "start_byte", "stop_byte"]).with_columns(pl.col("kind").cast(pl.String))
+
+
+def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
+    """The rows of a sample: half finds, as many of each kind, half passages, as many from documents with and without any find."""
+    documents = Documents.from_json(_index(work)["documents"])
+    leaves = [Leaf(column, tuple(steps)) for column, *steps in _index(work)["leaves"]]
+    if not all(source.is_there() for source in documents.sources):
+        raise UsageError(f"{work}: the input that it indexes has moved or changed; run `sanitize find` again")
+    told = np.zeros(documents.count, np.bool_)
+    chosen: list[pl.DataFrame] = []
+    for part in _occurrences(work):
+        told[part["doc_no"].to_numpy()] = True
+        # of each kind those with the smallest hashes: a sample without replacement that needs one task at a time
+        ranked = part.with_columns(draw=pl.struct("doc_no", "cell", "start", "kind").hash(seed))
+        chosen.append(ranked.sort("draw").group_by("kind", maintain_order=True).head(n))
+    finds = pl.concat(chosen) if chosen else pl.DataFrame(schema={"kind": pl.String})
+    strata: dict[str, pl.DataFrame] = {}
+    if finds.height:
+        each = max(1, n // 2 // finds["kind"].n_unique())
+        finds = finds.sort("draw").group_by("kind", maintain_order=True).head(each)
+        strata = {str(kind): frame for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))}
+    rng = np.random.default_rng(seed)
+    sides = {"documents with finds": np.flatnonzero(told), "documents without finds": np.flatnonzero(~told)}
+    rest = max(0, n - sum(frame.height for frame in strata.values()))
+    passages: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}
+    for side, numbers in sides.items():
+        other = sum(len(numbers) for name, numbers in sides.items() if name != side)
+        count = min(len(numbers), max(rest // 2, rest - other))
+        some = np.sort(rng.choice(numbers, count, replace=False)) if count else numbers[:0]
+        passages[side] = some.astype(np.int64), len(numbers) / max(count, 1)
+    wanted = np.unique(
+        np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(some for some, _ in passages.values())])
+    )
+    texts = _texts(documents, leaves, wanted.astype(np.int64))
+    rows: list[dict[str, Any]] = []
+    # a loop over the rows of a sample, which a person will read one by one
+    for kind, frame in strata.items():
+        for doc_no, cell, start, stop in frame.sort("doc_no", "cell", "start").select("doc_no", "cell", "start", "stop").iter_rows():
+            text = texts.get((doc_no, cell), "")
+            about = {"doc_no": doc_no, "cell": cell, "start": start, "stop": stop, "kind": kind}
+            around = {"before": text[max(0, start - _AROUND) : start], "value": text[start:stop], "after": text[stop : stop + _AROUND]}
+            rows.append({"row": len(rows), "ask": "find", "stratum": kind, **about, **around, "right": None})
+    inside = _within(work, wanted)
+    for side, (some, weight) in passages.items():
+        for doc_no in some.tolist():
+            cells = [(cell, text) for (number, cell), text in texts.items() if number == doc_no and text]
+            if not cells:
+                continue
+            lengths = np.array([len(text) for _, text in cells], np.float64)
+            cell, text = cells[int(rng.choice(len(cells), p=lengths / lengths.sum()))]
+            low = int(rng.integers(0, max(1, len(text) - _PASSAGE + 1)))
+            high = min(low + _PASSAGE, len(text))
+            found = [
+                {"start": start - low, "stop": stop - low, "kind": kind, "value": text[start:stop]}
+                for start, stop, kind in inside.get((doc_no, cell), ())
+                if low <= start and stop <= high
+            ]
+            rows.append(
+                {
+                    "row": len(rows),
+                    "ask": "passage",
+                    "stratum": side,
+                    # how much text a passage stands for, in passages
+                    "weight": weight * lengths.sum() / (high - low),
+                    "doc_no": doc_no,
+                    "cell": cell,
+                    "start": low,
+                    "text": text[low:high],
+                    "found": found,
+                    "wrong": [],
+                    "missed": None,
+                }
+            )
+    return rows
+
+
+def _within(work: Path, wanted: np.typing.NDArray[Any]) -> dict[tuple[int, int], list[tuple[int, int, str]]]:
+    """The occurrences of some documents, by document and cell."""
+    out: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
+    for part in _occurrences(work):
+        some = part.filter(pl.col("doc_no").is_in(pl.Series(wanted).implode())).sort("doc_no", "cell", "start")
+        for doc_no, cell, start, stop, kind in some.select(_PLACE).iter_rows():
+            out.setdefault((doc_no, cell), []).append((start, stop, kind))
+    return out
+
+
+def _texts(documents: Documents, leaves: Sequence[Leaf], wanted: np.typing.NDArray[np.int64]) -> dict[tuple[int, int], str]:
+    """The cells of some documents; those that lie near each other are read together."""
+    texts: dict[tuple[int, int], str] = {}
+    columns = [*dict.fromkeys(leaf.column for leaf in leaves)]
+    for group in np.split(wanted, np.flatnonzero(np.diff(wanted) > _NEAR) + 1) if len(wanted) else ():
+        for table in documents.read(int(group[0]), int(group[-1]) + 1, columns):
+            batch = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(group))).combine_chunks()
+            numbers = batch.column("doc_no").to_pylist()
+            for column in cells_of(batch, list(leaves)) if batch.num_rows else []:
+                for row, cell, text in zip(column.flat.rows, column.cells, column.flat.texts, strict=True):
+                    texts[numbers[row], int(cell)] = text.as_py() or ""
+    return texts
+
+
+# ------------------------------------------------------------------------------------------------------------------- what labels say
+
+
+def wilson(share: float, of: float) -> list[float] | None:
+    """The 95 % score interval of a share of `of` trials (Wilson 1927); None of no trial."""
+    if of <= 0:
+        return None
+    z2 = _Z * _Z
+    middle = (share + z2 / (2 * of)) / (1 + z2 / of)
+    half = _Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
+    return [max(0.0, middle - half), min(1.0, middle + half)]
+
+
+def _scored(path: Path) -> dict[str, Any]:
+    """Precision from the finds that were judged, recall from the passages.
+
+    In passages every span, found or missed, counts with its passage's weight; the interval is that of as many trials as the weights are
+    worth (Kish, Survey Sampling, 1965: the square of their sum over the sum of their squares). Spans of one passage are taken as
+    independent, which they are not quite.
+    """
+    judged: dict[str, list[bool]] = {}
+    seen: dict[str, list[tuple[float, bool]]] = {}
+    waiting = rows = 0
+    for number, row in enumerate(_lines(path), 1):
+        rows += 1
+        if row["ask"] == "find":
+            if row["right"] is None:
+                waiting += 1
+            else:
+                judged.setdefault(_kind(path, number, row["kind"]), []).append(bool(row["right"]))
+            continue
+        if row["missed"] is None:
+            waiting += 1
+            continue
+        wrong = set(row.get("wrong") or ())
+        for place, one in enumerate(row["found"]):
+            if place not in wrong:
+                seen.setdefault(_kind(path, number, one["kind"]), []).append((row["weight"], True))
+        for one in row["missed"]:
+            name = one["kind"] if isinstance(one, dict) else one
+            seen.setdefault(_kind(path, number, name), []).append((row["weight"], False))
+    kinds: dict[str, dict[str, Any]] = {}
+    for kind in sorted(judged.keys() | seen.keys()):
+        right, spans = judged.get(kind, []), seen.get(kind, [])
+        weights = np.array([weight for weight, _ in spans], np.float64)
+        hits = np.array([hit for _, hit in spans], np.bool_)
+        worth = float(weights.sum() ** 2 / (weights**2).sum()) if len(spans) else 0.0
+        precision = sum(right) / len(right) if right else None
+        recall = float(weights[hits].sum() / weights.sum()) if len(spans) else None
+        kinds[kind] = {
+            "judged": len(right),
+            "right": sum(right),
+            "precision": precision,
+            "precision_interval": wilson(precision, len(right)) if precision is not None else None,
+            "found": int(hits.sum()),
+            "missed": int((~hits).sum()),
+            "recall": recall,
+            "recall_interval": wilson(recall, worth) if recall is not None else None,
+        }
+    return {"file": str(path), "rows": rows, "not_labelled": waiting, "kinds": kinds}
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    expected = "expected the JSON Lines that `sanitize label WORK` wrote, with `right` and `missed` filled in"
+    try:
+        raw = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({type(error).__name__}); {expected}") from None
+    for number, line in enumerate(raw, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            good = row["ask"] == "find" and {"kind", "right"} <= row.keys()
+            good = good or (row["ask"] == "passage" and row["weight"] > 0 and isinstance(row["found"], list) and "missed" in row)
+            good = good and isinstance(row.get("missed"), list | None) and isinstance(row.get("right"), bool | None)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            good = False
+        if not good:
+            raise UsageError(f"{path}: line {number}: {expected}")
+        yield row
+
+
+def _kind(path: Path, number: int, name: object) -> str:
+    if name not in every_kind():
+        # what was written there may be a text: only a word like a kind's name is said again
+        said = str(name) if str(name).isascii() and str(name).replace("_", "").isupper() and len(str(name)) < 40 else ""
+        raise UsageError(f"{path}: line {number}: no such kind; {nearest(said, every_kind())}")
+    return str(name)
+
+
+# ------------------------------------------------------------------------------------------------------ what two indexes say together
+
+
+def _estimated(work: Path, other: Path) -> dict[str, Any]:
+    """Chapman's estimate by kind: how many there are, from what either index found and what both did."""
+    private_folder(other)
+    one, two = _index(work), _index(other)
+    if _of_corpus(one) != _of_corpus(two):
+        raise UsageError(f"{other}: indexes other documents than {work}; make both from the same input, with other finders")
+    mine, theirs = (
+        pl.concat([pl.DataFrame(schema=_SPANS), *(part.select(*_SPANS) for part in _occurrences(path))]) for path in (work, other)
+    )
+    finders = [sorted(_finders(path)) for path in (work, other)]
+    if finders[0] == finders[1]:
+        raise UsageError(
+            f"{other}: the same finders ({', '.join(finders[0]) or 'none'}) made both indexes, which then say nothing about "
+            "what each of them misses; make one with finders of another sort, such as a model"
+        )
+    estimates = {}
+    for kind in sorted(set(mine["kind"]) | set(theirs["kind"])):
+        first, second = (frame.filter(pl.col("kind") == kind) for frame in (mine, theirs))
+        both = min(_met(first, second), _met(second, first))
+        estimates[kind] = chapman(first.height, second.height, both)
+    alone = [kind for kind, told in estimates.items() if told["estimate"] is None]
+    return {
+        "finders": {str(work): finders[0], str(other): finders[1]},
+        "assumes": "that the two find independently of each other; where both find the easy ones, more is missed than this says",
+        "estimates": estimates,
+        "one_finder_only": alone,
+    }
+
+
+_SPANS = {"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64, "stop": pl.Int64, "kind": pl.String}
+
+
+def _of_corpus(index: Mapping[str, Any]) -> tuple[Any, ...]:
+    sources = [(source["rows"], source["first_doc_no"]) for source in index["documents"]["sources"]]
+    return sources, index["leaves"]
+
+
+def _finders(work: Path) -> set[str]:
+    names: set[str] = set()
+    for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
+        names |= set(pl.read_parquet(path, columns=["finder"])["finder"].cast(pl.String).unique())
+    return names
+
+
+def _met(these: pl.DataFrame, those: pl.DataFrame) -> int:
+    """How many of these spans overlap one of those; both of one kind."""
+    if not these.height or not those.height:
+        return 0
+    left = these.select("doc_no", "cell", "start", "stop").with_row_index("row")
+    pairs = left.join(those.select("doc_no", "cell", low="start", high="stop"), on=["doc_no", "cell"])
+    return pairs.filter((pl.col("start") < pl.col("high")) & (pl.col("low") < pl.col("stop")))["row"].n_unique()
+
+
+def chapman(first: int, second: int, both: int) -> dict[str, Any]:
+    """How many there are, (n1 + 1)(n2 + 1) / (m + 1) - 1, with the 95 % interval of its variance (Chapman 1951; Seber, The Estimation of
+    Animal Abundance, 1982), and how many neither found. None where only one of the two found any: it then tells nothing."""
+    out: dict[str, Any] = {"first": first, "second": second, "both": both, "estimate": None, "interval": None, "missed_by_both": None}
+    if not first or not second:
+        return out
+    estimate = (first + 1) * (second + 1) / (both + 1) - 1
+    variance = (first + 1) * (second + 1) * (first - both) * (second - both) / ((both + 1) ** 2 * (both + 2))
+    least = first + second - both
+    low, high = max(least, estimate - _Z * variance**0.5), max(least, estimate + _Z * variance**0.5)
+    return out | {"estimate": estimate, "interval": [float(low), float(high)], "missed_by_both": max(0.0, estimate - least)}

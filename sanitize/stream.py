@@ -1,0 +1,438 @@
+"""The same plan over a stream that never ends: one pass in corpus order, each batch decided against what was seen before it.
+
+    a lot of records -> texts -> find (ahead, by workers) -> edit, apply, check (batchwise.py) -> out -> acknowledged
+
+What was seen lies in a private state folder: ids of values and variants (seen.py), part stores (stores.py), and the position. A batch is
+acknowledged when it is where it belongs and one rename has put the new `state.json` in place; a process that ends at any instant
+leaves the state of the last acknowledged batch, and the same records give the same bytes again, whatever the batches are. What a stream
+cannot know is a value that comes later: see docs/stream.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from sanitize import crash, vault
+from sanitize.batchwise import Batchwise, Outcome, Past, most_kept
+from sanitize.corpus import Columns as Roled
+from sanitize.disk import disk_trouble
+from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError
+from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
+from sanitize.find import patterns
+from sanitize.keyed import Key
+from sanitize.lock import locked
+from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf
+from sanitize.plan import Plan, load_plan
+from sanitize.publish import hashed
+from sanitize.seen import Seen
+from sanitize.shards import CellColumn, cells_of, fsync, read_json, write_json
+from sanitize.stores import Stores
+
+VERSION = 1  # raise it when a state of before cannot be gone on with
+AHEAD = 2  # lots that each worker has before it
+_ENOUGH = 1_000  # records before the share of those set aside says anything
+
+
+def streamed(plan: Plan) -> Plan:
+    """The plan as a stream runs it; PlanError for what needs the whole corpus at once."""
+    way = "a stream sees one record after the other; use `sanitize run`, or take it out of the plan"
+    if plan.droppers:
+        raise PlanError(f"plan {plan.name}: drop[0].use = {plan.droppers[0].use!r} compares documents of the whole corpus; {way}")
+    if plan.blacklist is not None:
+        raise PlanError(f"plan {plan.name}: [blacklist] counts users of the whole corpus; {way}")
+    editors = tuple(editor.streamed(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
+    for editor in editors:
+        editor.fits(None)
+    return plan.model_copy(update={"editors": editors})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Everything but the plan and the places that a stream is told."""
+
+    columns: Roled = Roled()
+    seed: int | None = None
+    key_file: Path | None = None
+    workers: int = 1
+    rows: int = ROWS  # of a batch, at most
+    rows_per_shard: int = PART_ROWS  # of one Parquet file
+    max_doc_bytes: int = 32 << 20
+    max_quarantine: float = 0.10
+
+
+@dataclass(frozen=True, repr=False)
+class Step:
+    """A lot, what it became, and what was found on the way."""
+
+    lot: Lot
+    made: Lot
+    outcome: Outcome
+
+
+class Stream:
+    """A plan at work on a stream. Holds the state from `with` to its end."""
+
+    def __init__(self, plan: Plan | str, state: Path | str | None, options: Options) -> None:
+        self.plan = streamed(load_plan(plan) if isinstance(plan, str) else plan)
+        self.options, self._state = options, Path(state) if state is not None else None
+        self._stack = contextlib.ExitStack()
+        self.documents = self.out = self.swept = 0
+        self.by_kind: dict[str, dict[str, int]] = {}
+        self.reasons: dict[str, int] = {}
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Stream:
+        try:
+            self._open()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *told: Any) -> None:
+        self._stack.__exit__(*told)
+
+    def _open(self) -> None:
+        here = self._state
+        if here is None:
+            # nothing is to be gone on with: the state goes when the stream ends
+            here = Path(tempfile.mkdtemp(prefix="sanitize-stream-"))
+            self._stack.callback(shutil.rmtree, here, ignore_errors=True)
+        self.state = here
+        with vault.umask(0o077), disk_trouble(here.parent):
+            vault.open_work(here)
+            self._stack.enter_context(locked(here))
+            for left in here.glob("*.tmp"):
+                left.unlink()
+            self.key: Key = vault.key_of(here, key_file=self.options.key_file, seed=self.options.seed)
+            said = read_json(here / "state.json")
+            if said is None and (here / "state.json").exists():
+                raise OutputBroken(f"{here}/state.json: not readable; take the state from a backup, or a new --state")
+            self._said = said or {}
+            self._fits()
+            self.position = int(self._said.get("records", 0))
+            self.sources: dict[str, dict[str, Any]] = dict(self._said.get("sources", {}))
+            self.sinks: dict[str, dict[str, Any]] = dict(self._said.get("sinks", {}))
+            self.total_aside = int(self._said.get("quarantined", 0))
+            places = self._said.get("texts", [])
+            self.layout = Layout(
+                self.options.columns.roles,
+                self.options.columns.policies,
+                [(column, tuple(steps)) for _, column, *steps in places],
+                [rank for rank, *_ in places],
+                list(self._said.get("fields", [])),
+            )
+            self.seen = Seen(vault.private(here / "seen"), self._said.get("seen", ()), most_kept(self.plan.editors))
+            grows = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
+            self.stores = Stores(here / "stores.jsonl", int(self._said.get("stores", 0))) if grows else None
+            self._aside = vault.private(here / "quarantine") / "records.jsonl"
+            self._aside.touch(mode=0o600)
+            os.truncate(self._aside, int(self._said.get("aside", 0)))
+        self._faults: list[bytes] = []
+        self.batchwise = Batchwise(self.plan, self.key, Past(self.seen, self.stores), self.stores, here)
+
+    def _fits(self) -> None:
+        """A state is gone on with under the same plan, key and roles only: what was seen means nothing to another."""
+        columns = self.options.columns
+        told = {
+            "version": VERSION,
+            "plan": self.plan.hash(),
+            "key": self.key.id,
+            "columns": hashed([columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)),
+        }
+        before = {name: self._said.get(name) for name in told}
+        differs = [name for name in told if self._said and before[name] != told[name]]
+        if differs:
+            what = {"version": "version of the state", "plan": "plan", "key": "key", "columns": "roles of columns"}[differs[0]]
+            raise UsageError(f"{self.state}: was made with another {what}; go on with that one, or take a new --state")
+        self._told = told
+
+    def clean(self, lots: Iterable[Lot]) -> Generator[Step]:
+        """The lots without what had to go, in order. Each has to be counted (`count`) before the next one is asked for."""
+        for lot, sheaf, columns, founds in self._ahead(lots):
+            outcome = self.batchwise.run(sheaf, columns, founds(), lot.holds)
+            for doc_no in outcome.gone:
+                row = doc_no - self.position
+                lot.bad[row] = Fault("leak", raw=lot.raw(row))
+            kept = outcome.table
+            if len(outcome.gone):
+                going = [place for place, row in enumerate(sheaf.rows.tolist()) if row not in lot.bad]
+                sheaf = replace(sheaf, table=kept, rows=sheaf.rows[going])
+            yield Step(lot, lot.rewritten(sheaf, kept, outcome.edited, self.layout, self.key), outcome)
+
+    def _ahead(self, lots: Iterable[Lot]) -> Iterator[tuple[Lot, Sheaf, Sequence[CellColumn], Callable[[], Sequence[patterns.Found]]]]:
+        """Each lot with its texts and what is found in them; workers look at the lots to come, and the order stays."""
+        first = self.position
+        if self.options.workers <= 1:
+            finder = patterns.Patterns(self.key)
+            for lot in lots:
+                sheaf, columns, texts = self._texts(lot, first)
+                first += len(lot)
+                yield lot, sheaf, columns, functools.partial(_each_of, finder, texts)
+            return
+        pool = ProcessPoolExecutor(
+            self.options.workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(self.key.secret, self.key.public)
+        )
+        waiting: deque[tuple[Lot, Sheaf, Sequence[CellColumn], Future[Sequence[patterns.Found]]]] = deque()
+        try:
+            for lot in lots:
+                sheaf, columns, texts = self._texts(lot, first)
+                first += len(lot)
+                waiting.append((lot, sheaf, columns, pool.submit(_find, texts)))
+                if len(waiting) > AHEAD * self.options.workers:
+                    *ready, future = waiting.popleft()
+                    yield ready[0], ready[1], ready[2], _result(future)  # type: ignore[misc]
+            while waiting:
+                *ready, future = waiting.popleft()
+                yield ready[0], ready[1], ready[2], _result(future)  # type: ignore[misc]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _texts(self, lot: Lot, first: int) -> tuple[Sheaf, list[CellColumn], list[pa.LargeStringArray]]:
+        sheaf = lot.sheaf(self.layout, first, self.options.max_doc_bytes)
+        columns = cells_of(sheaf.table, list(sheaf.leaves))
+        return sheaf, columns, [one.flat.texts.fill_null("") if one.flat.texts.null_count else one.flat.texts for one in columns]
+
+    def count(self, step: Step, source: Path | None = None) -> None:
+        """A lot is on its way out: what it showed stands before the next one."""
+        lot, made, outcome = step.lot, step.made, step.outcome
+        for row, fault in sorted(lot.bad.items()):
+            self.reasons[fault.reason] = self.reasons.get(fault.reason, 0) + 1
+            one = {"record": self.position + row, "place": fault.place, "reason": fault.reason, "raw": fault.raw}
+            self._faults.append(json.dumps(one).encode() + b"\n")
+        self.seen.add(outcome.seen, outcome.tags)
+        if self.stores is not None:
+            self.stores.keep()
+        self.position += len(lot)
+        if source is not None:
+            self.sources.setdefault(os.path.abspath(source), {"records": 0})["records"] += len(lot)
+        self.documents += len(lot)
+        self.total_aside += len(lot.bad)
+        self.out += len(made)
+        self.swept += outcome.swept
+        for kind, counts in outcome.by_kind.items():
+            total = self.by_kind.setdefault(kind, dict.fromkeys(counts, 0))
+            for name, times in counts.items():
+                total[name] += times
+
+    def commit(self) -> None:
+        """Acknowledge all that `clean` has gone past: the state on the disk says so after one rename."""
+        with vault.umask(0o077), disk_trouble(self.state):
+            with self._aside.open("ab") as file:
+                file.write(b"".join(self._faults))
+                file.flush()
+                os.fsync(file.fileno())
+                aside = file.tell()
+            self._faults = []
+            stores = self.stores.commit() if self.stores is not None else 0
+            seen = self.seen.commit()
+            fsync(self.state)
+            crash.at("stream:written")
+            state = {
+                **self._told,
+                "records": self.position,
+                "quarantined": self.total_aside,
+                "sources": self.sources,
+                "sinks": self.sinks,
+                "texts": [[rank, column, *steps] for rank, (column, steps) in zip(self.layout.ranks, self.layout.found, strict=True)],
+                "fields": self.layout.columns,
+                "seen": seen,
+                "stores": stores,
+                "aside": aside,
+            }
+            write_json(self.state / "state.json", state)
+            crash.at("stream:committed")
+            self.seen.tidy()
+        self._limit()
+
+    def _limit(self) -> None:
+        found, limit = sum(self.reasons.values()), self.options.max_quarantine
+        if self.documents >= _ENOUGH and found > limit * self.documents:
+            reasons = ", ".join(f"{times} {reason}" for reason, times in sorted(self.reasons.items()))
+            raise QuarantineExceeded(
+                f"{found} of {self.documents} records were set aside ({reasons}); --max-quarantine allows {limit:.0%}. "
+                f"All before them is acknowledged; they lie in {self.state}/quarantine"
+            )
+
+    def into(self, lots: Iterable[Lot], sink: Sink, *, source: Path | None = None, place: Path | None = None) -> dict[str, Any]:
+        """Send the lots through and out; returns the summary of what this command did. `source` and `place` are remembered, so that the
+        same command goes on with the same file."""
+        there = Path(place or self.state)
+        with contextlib.closing(self.clean(lots)) as steps, disk_trouble(there.parent):
+            for step in steps:
+                sink.put(step.made)
+                self.count(step, source)
+                if sink.ready():
+                    self._settle(sink, source, place)
+            self._settle(sink, source, place)
+        return self.summary()
+
+    def _settle(self, sink: Sink, source: Path | None, place: Path | None) -> None:
+        said = sink.settle()
+        crash.at("stream:emitted")
+        if place is not None:
+            self.sinks[os.path.abspath(place)] = said
+        if source is not None and source.is_file():
+            self.sources.setdefault(os.path.abspath(source), {"records": 0})["size"] = source.stat().st_size
+        self.commit()
+
+    def remaining(self, lots: Iterable[Lot], source: Path) -> Iterator[Lot]:
+        """The lots of a file or folder that were not acknowledged yet."""
+        said = self.sources.get(os.path.abspath(source), {})
+        if source.is_file() and source.stat().st_size < int(said.get("size") or 0):
+            raise InputRefused(f"{source}: is shorter than when it was read; put it back, or give the new file another name")
+        return after(lots, int(said.get("records", 0)))
+
+    def summary(self) -> dict[str, Any]:
+        """Counts of this command, and the acknowledged position in the whole stream."""
+        seconds = time.monotonic() - self._began
+        kept = sum(counts["kept"] for counts in self.by_kind.values())
+        found = sum(counts["occurrences"] for counts in self.by_kind.values())
+        return {
+            "documents_in": self.documents,
+            "documents_out": self.out,
+            "documents_dropped": 0,
+            "quarantined": self.documents - self.out,
+            "quarantine": dict(sorted(self.reasons.items())),
+            "occurrences": found,
+            "kept_originals": kept,
+            "replaced": found - kept,
+            "by_kind": {
+                kind: {**counts, "replaced": counts["occurrences"] - counts["kept"]} for kind, counts in sorted(self.by_kind.items())
+            },
+            "swept": self.swept,
+            "leaks": 0,
+            "position": self.position,
+            "changed": self.documents > 0,
+            "seconds": round(seconds, 2),
+            "plan_hash": self.plan.hash(),
+            "state": str(self._state) if self._state is not None else None,
+        }
+
+
+_finder: list[patterns.Patterns] = []  # of a worker
+
+
+def _begin(secret: bytes, public: bool) -> None:
+    _finder.append(patterns.Patterns(Key(secret, public)))
+
+
+def _each_of(finder: patterns.Patterns, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
+    return [finder.run(one) for one in texts]
+
+
+def _find(texts: list[pa.LargeStringArray]) -> Sequence[patterns.Found]:
+    return _each_of(_finder[0], texts)
+
+
+def _result(future: Future[Sequence[patterns.Found]]) -> Callable[[], Sequence[patterns.Found]]:
+    def ask() -> Sequence[patterns.Found]:
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            raise ResourceError("a worker died; run the same command again to go on from here, with fewer --workers") from None
+
+    return ask
+
+
+def stream(
+    source: Iterable[Any],
+    plan: Plan | str = "rmft",
+    *,
+    state: Path | str | None = None,
+    seed: int | None = None,
+    key_file: Path | str | None = None,
+    columns: Roled | None = None,
+    workers: int = 1,
+    again: bool = False,
+    rows: int = ROWS,
+    max_doc_bytes: int = 32 << 20,
+) -> Iterator[Any]:
+    """The records of `source` one after the other without what had to go: dictionaries for dictionaries, record batches for Arrow's.
+
+    `state` is a private folder; with it a later call goes on where the last acknowledged batch ended. A batch is acknowledged when the
+    record after it is asked for, and at the end. `again`: the source begins at its beginning once more, and what was acknowledged is
+    skipped; without it, it begins behind that. Without `state` nothing is remembered, and with neither `seed` nor `key_file` every call
+    has a key of its own. Records that cannot be worked on are left out and lie in STATE/quarantine.
+
+    Raises PlanError for a plan that needs the whole corpus, and what `run` raises.
+    """
+    options = Options(
+        columns=columns or Roled(),
+        seed=seed,
+        key_file=Path(key_file) if key_file is not None else None,
+        workers=workers,
+        rows=rows,
+        max_doc_bytes=max_doc_bytes,
+    )
+    checked = streamed(load_plan(plan) if isinstance(plan, str) else plan)  # now, not when the first record is asked for
+    return _each(source, checked, state, options, again)
+
+
+def _each(source: Iterable[Any], plan: Plan, state: Path | str | None, options: Options, again: bool) -> Iterator[Any]:
+    with Stream(plan, state, options) as one:
+        lots = from_iterable(source, options.rows)
+        with contextlib.closing(one.clean(after(lots, one.position) if again else lots)) as steps:
+            for step in steps:
+                if isinstance(step.made, Records):
+                    yield from step.made.rows
+                elif isinstance(step.made, Columns):
+                    yield from step.made.table.combine_chunks().to_batches()
+                one.count(step)
+                one.commit()
+
+
+def pipe(
+    inputs: Sequence[Path],
+    out: Path | None,
+    plan: Plan,
+    state: Path | None,
+    options: Options,
+    *,
+    stdin: int = 0,
+    stdout: IO[bytes] | None = None,
+) -> dict[str, Any]:
+    """`sanitize stream`: JSON lines from standard input, or files, to standard output, a file of JSON lines, or a folder of Parquet.
+
+    Returns the summary. A file that is named again goes on where it was; what comes on standard input follows what was acknowledged.
+    """
+    if state is not None:
+        vault.apart(inputs, out, state)
+    with Stream(plan, state, options) as one:
+        place = os.path.abspath(out) if out is not None else ""
+        sink: Sink
+        if out is None:
+            sink = Lines(stdout or sys.stdout.buffer)
+        elif out.suffix in (".jsonl", ".ndjson"):
+            sink = LinesFile(out, one.sinks.get(place, {}))
+        elif out.suffix:
+            raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER)")
+        else:
+            sink = Folder(out, one.sinks.get(place, {}), options.rows_per_shard)
+        if place and place not in one.sinks:
+            # the place is ours from now on, whatever is found there after a stop
+            one.sinks[place] = sink.settle()
+            one.commit()
+        if not inputs:
+            return one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
+        for path in inputs:
+            lots = from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows)
+            one.into(one.remaining(lots, path), sink, source=path, place=out)
+        return one.summary()

@@ -1,0 +1,21 @@
+-- name: pseudonyms
+-- does: What stands behind each pseudonym or numbered label of the shown run, in one document or in all (-1): the way back.
+-- reads: labels, values
+-- gives: pseudonym, kind, value, documents, first_doc_no
+-- takes: $doc_no = -1
+WITH known AS (
+    SELECT value_id, kind, min(value) AS value
+    FROM "values"
+    GROUP BY value_id, kind
+)
+SELECT
+    l.label AS pseudonym,
+    k.kind,
+    k.value,
+    count(DISTINCT l.doc_no) AS documents,
+    min(l.doc_no) AS first_doc_no
+FROM labels AS l
+JOIN known AS k ON k.value_id = l.value_id
+WHERE $doc_no = -1 OR l.doc_no = $doc_no
+GROUP BY l.label, k.kind, k.value, l.value_id
+ORDER BY l.label, k.kind, k.value, l.value_id

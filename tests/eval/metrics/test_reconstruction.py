@@ -1,0 +1,143 @@
+"""Recollect and Rank as a metric: what a suite says, what comes out of a checkpoint, and that no table has a value or a NaN in it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import sanitize
+from eval.metric import Ground, metric
+from eval.metrics.reconstruction import Reconstruction, by_b, curve_of
+from eval.model import Model
+from eval.reconstruction import Attack, Records
+from eval.run import Run
+from eval.suite import Suite, evaluate
+from sanitize.errors import UsageError
+
+ANN, BO, CY = "ann.lee@example.com", "bo.ray@example.org", "cy.fox@example.net"
+TEXTS = {"a": f"alpha {ANN}", "b": f"beta {BO} end"}
+PROMPTS = {"whole_prompt": "{text}>", "direct_prompt": "{key}{text}", "empty_prompt": "", "key_prompt": "{text}{key}"}
+
+
+def masked(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
+    """The settings that name masked texts and their labels."""
+    (folder / "raw").mkdir(parents=True)
+    pl.DataFrame({"doc_id": list(texts), "text": list(texts.values())}).write_parquet(folder / "raw" / "a.parquet")
+    plan = sanitize.load_plan("redact", ("edit.0.label=numbered",))
+    sanitize.run([folder / "raw"], folder / "masked", plan, folder / "work", sanitize.Settings(seed=1, workers=1))
+    return {"masked": folder / "masked", "work": folder / "work"}
+
+
+@pytest.fixture
+def speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that answers every prompt with the address of its text, and with another one before."""
+    said = {"alpha": f"{CY} {ANN}", "beta": f"{BO} {CY}"}
+
+    def generate(self: Model, prompts: list[list[int]], **_: Any) -> list[list[int]]:
+        return self.encode([said["alpha" if "alpha" in prompt else "beta"] for prompt in self.decode(prompts)])
+
+    monkeypatch.setattr(Model, "generate", generate)
+    monkeypatch.setattr(Model, "context", property(lambda self: 4096))
+
+
+def numbers(told: Any) -> list[float]:
+    """Every number in a report."""
+    if isinstance(told, dict):
+        return [number for one in told.values() for number in numbers(one)]
+    if isinstance(told, list):
+        return [number for one in told for number in numbers(one)]
+    return [float(told)] if isinstance(told, int | float) else []
+
+
+def test_a_checkpoint_is_attacked(run_of: Any, tmp_path: Path, speaks: None) -> None:
+    run = Run.open(run_of("victim", TEXTS))
+    places = {name: str(place) for name, place in masked(tmp_path / "m", TEXTS).items()}
+    others = masked(tmp_path / "u", {"z": f"alpha {BO}"})
+    settings = {**places, "untrained": others["masked"], "untrained_work": others["work"], "queries": 3, "p2p_queries": 2, **PROMPTS}
+    one = metric({"use": "reconstruction", **settings})
+    one.open(Ground(seed=1))
+    told = one.at(run, run.final, Model.load(run.final.path))
+    trained = told["trained"]
+    assert (trained["keys"], trained["texts"], trained["candidates"], trained["without_candidates"]) == (2, 2, 4, 0)
+    assert trained["recall"] == 1.0 and trained["recall_at"][-1] == {"first": 10, "recall": 1.0}
+    assert [row["queries"] for row in trained["recall_by_queries"]] == [1, 2, 3]
+    assert trained["by_kind"][0]["keys"] == 2 and trained["by_words"] == [
+        {"from": 0, "to": 49, "keys": 2, "right": round(2 * trained["top1"])}
+    ]
+    assert set(trained["criteria"]) == {"vanilla", "partial", "subtract", "ratio", "biased"}
+    assert trained["by_b"][-1]["b"] is None and trained["by_b"][-1]["top1"] == trained["criteria"]["partial"]["top1"]
+    assert trained["by_b"][0]["top1"] == trained["criteria"]["ratio"]["top1"]
+    assert told["untrained"]["keys"] == 1 and told["untrained"]["recall"] == 0.0
+    assert told["baselines"] == {"direct": 1.0, "tab": 1.0, "p2p": pytest.approx(told["baselines"]["p2p"]), "p2p_recall": 1.0}
+    report = json.dumps(told)
+    assert not any(value in report for value in (ANN, BO, CY, "alpha")) and all(map(math.isfinite, numbers(told)))
+
+
+def test_the_reference_as_victim_tells_nothing_apart(run_of: Any, tmp_path: Path, speaks: None) -> None:
+    """At step 0 all ratios are the same, so that the first candidate that was said is the answer."""
+    run = Run.open(run_of("victim", TEXTS))
+    one = metric({"use": "reconstruction", **masked(tmp_path / "m", TEXTS), "queries": 1, "baselines": False, **PROMPTS})
+    one.open(Ground())
+    told = one.at(run, run.base, Model.load(run.base.path))
+    assert told["trained"]["criteria"]["ratio"]["top1"] == 0.5 == told["trained"]["criteria"]["subtract"]["top1"]
+    assert "baselines" not in told and "untrained" not in told
+
+
+def test_nothing_said_is_wrong_and_no_nan(run_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [[] for _ in prompts])
+    monkeypatch.setattr(Model, "context", property(lambda self: 4096))
+    run = Run.open(run_of("victim", TEXTS))
+    one = metric({"use": "reconstruction", **masked(tmp_path / "m", TEXTS), **PROMPTS})
+    one.open(Ground())
+    told = one.at(run, run.final, Model.load(run.final.path))
+    assert told["trained"]["top1"] == 0 == told["trained"]["recall"] and told["trained"]["without_candidates"] == 2
+    assert all(row["ratio"] is None for row in told["trained"]["by_b"]) and all(map(math.isfinite, numbers(told)))
+    assert set(told["baselines"].values()) == {0.0}
+
+
+def test_b_is_chosen_on_a_shadow(run_of: Any, tmp_path: Path, speaks: None) -> None:
+    run, shadow = Run.open(run_of("victim", TEXTS)), run_of("shadow", TEXTS)
+    places = masked(tmp_path / "m", TEXTS)
+    settings = {"use": "reconstruction", **places, "queries": 2, "baselines": False, **PROMPTS}
+    one = metric({**settings, "shadow": {"run": shadow, **places}})
+    one.open(Ground())
+    told = one.at(run, run.final, Model.load(run.final.path))
+    records = Records.read(places["masked"], places["work"])
+    curve = curve_of(Model.load(Run.open(shadow).final.path), Model.load(run.base.path), records, Attack(queries=2, **PROMPTS))  # type: ignore[arg-type]
+    assert told["shadow"]["accuracy_by_b"] == by_b(curve)
+    top = max(share for _, share in curve)
+    assert dict(curve)[math.inf if told["b"] is None else told["b"]] == top
+
+
+def test_it_is_a_metric_of_a_suite(run_of: Any, tmp_path: Path, speaks: None) -> None:
+    places = masked(tmp_path / "m", TEXTS)
+    suite = Suite.of(
+        {
+            "runs": {"victim": str(run_of("victim", TEXTS))},
+            "checkpoints": "final",
+            "metric": [{"use": "reconstruction", **{name: str(place) for name, place in places.items()}, "queries": 2, **PROMPTS}],
+        }
+    )
+    report = evaluate(suite)
+    rows = report["runs"]["victim"]["rows"]
+    assert [row["step"] for row in rows] == [0, 4] and all(row["reconstruction"]["trained"]["recall"] == 1.0 for row in rows)
+    assert [figure["title"] for figure in report["figures"]] == [
+        "Masked values that are given back", "Values that were said at all", "Accuracy by b, over that of b = 0",
+    ]  # fmt: skip
+    assert report["figures"][1]["series"][0][1] == [(1, 100.0), (2, 100.0)]
+    json.dumps(report, allow_nan=False)
+
+
+def test_settings_that_do_not_fit(tmp_path: Path) -> None:
+    places = masked(tmp_path / "m", TEXTS)
+    for wrong, what in (({"criterion": "best"}, "criterion"), ({"querys": 3}, "queries"), ({"b": -1}, "b")):
+        with pytest.raises(UsageError, match=what):
+            metric({"use": "reconstruction", **places, **wrong})
+    with pytest.raises(UsageError, match="belong together"):
+        metric({"use": "reconstruction", **places, "untrained": tmp_path}).open(Ground())
+    assert isinstance(metric({"use": "reconstruction", **places}), Reconstruction)

@@ -1,0 +1,199 @@
+"""National identifiers: looked for only where their country is named, known by their checks, and faked within them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sanitize.errors import PlanError
+from sanitize.find.patterns import Patterns
+from sanitize.keyed import Draws, Key
+from sanitize.kinds.kind import every_kind, kind, kinds, known_countries
+
+KEY = Key.from_seed(3)
+# kind: values of published examples or with check characters worked out by hand, as written; all are of nobody
+GOOD = {
+    "UK_NHS": ["NHS no. 943 476 5919", "NHS number: 9434765919", "nhs=943-476-5919"],
+    "UK_NINO": ["AB123456C", "AB 12 34 56 C"],
+    "CA_SIN": ["130 692 544", "130-692-544", "SIN: 130692544"],
+    "DE_TAX_ID": ["86095742719", "86 095 742 719", "Steuer-ID: 47036892816"],
+    "FR_NIR": ["2 55 08 14 168 025 38", "255081416802538"],
+    "ES_NIF": ["12345678Z", "12.345.678-Z", "12345678-Z"],
+    "ES_NIE": ["X1234567L", "X-1234567-L"],
+    "IT_FISCAL_CODE": ["RSSMRA85T10A562S", "RSS MRA 85T10 A562S"],
+    "NL_BSN": ["1112.22.333", "BSN 111222333", "Burgerservicenummer: 123456782"],
+    "PL_PESEL": ["44051401359"],
+    "SE_PERSONNUMMER": ["811228-9874", "19811228-9874", "personnummer 8112289874"],
+    "FI_PERSONAL_IDENTITY_CODE": ["131052-308T"],
+    "AU_TFN": ["123 456 782", "TFN: 123456782"],
+    "AU_MEDICARE": ["2123 45670 1", "Medicare number 2123456701"],
+    "IN_AADHAAR": ["2341 2341 2346", "Aadhaar: 234123412346"],
+    "IN_PAN": ["ABCPE1234F"],
+    "BR_CPF": ["111.444.777-35", "CPF 11144477735"],
+    "BR_CNPJ": ["11.222.333/0001-81", "12.ABC.345/01DE-35"],
+    "CN_RESIDENT_ID": ["11010519491231002X"],
+    "JP_MY_NUMBER": ["1234 5678 9018", "マイナンバー 123456789018"],
+    "KR_RRN": ["900101-1234568", "RRN 9001011234568"],
+    "ZA_ID_NUMBER": ["8001015009087"],
+    "TR_NATIONAL_ID": ["10000000146"],
+}
+# the same with one character wrong, and what no number of the country may be
+BAD = {
+    "UK_NHS": ["NHS number 943 476 5918", "NHS 000 000 0000"],
+    "UK_NINO": ["GB123456C", "AB123456E", "QQ123456C"],
+    "CA_SIN": ["130 692 545", "046 454 286", "130692544"],
+    "DE_TAX_ID": ["86095742718", "12345678901", "11111111111"],
+    "FR_NIR": ["255081416802539", "255131416802538"],
+    "ES_NIF": ["12345678A"],
+    "ES_NIE": ["X1234567M"],
+    "IT_FISCAL_CODE": ["RSSMRA85T10A562T", "RSSMRA85T90A562S"],
+    "NL_BSN": ["1112.22.334", "111222333"],
+    "PL_PESEL": ["44051401358", "44151401359"],
+    "SE_PERSONNUMMER": ["811228-9875", "811328-9874", "8112289874"],
+    "FI_PERSONAL_IDENTITY_CODE": ["131052-308U", "321052-308T"],
+    "AU_TFN": ["123 456 783", "123456782"],
+    "AU_MEDICARE": ["2123 45671 1"],
+    "IN_AADHAAR": ["2341 2341 2347", "1341 2341 2346"],
+    "IN_PAN": ["ABCDE1234F"],
+    "BR_CPF": ["111.444.777-36", "111.111.111-11"],
+    "BR_CNPJ": ["11.222.333/0001-82"],
+    "CN_RESIDENT_ID": ["110105194912310021", "11010519491331002X"],
+    "JP_MY_NUMBER": ["1234 5678 9019"],
+    "KR_RRN": ["900101-1234567", "901301-1234568"],
+    "ZA_ID_NUMBER": ["8001015009088", "8013015009087"],
+    "TR_NATIONAL_ID": ["10000000147", "10000000148"],
+}
+CASES = [(name, text) for name, texts in GOOD.items() for text in texts]
+
+
+def found(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
+    finder = Patterns(KEY, countries)
+    result = finder.run(pa.array([text], pa.large_string()))
+    values = result.distinct.value.to_pylist()
+    return [(finder.kinds[result.distinct.kind[which]].name, values[which]) for which in result.which]
+
+
+def home(name: str) -> str:
+    country = kind(name).country
+    assert country is not None
+    return country
+
+
+def written(name: str, text: str) -> str:
+    """The value in a text, without the words before it."""
+    lead = kind(name).lead
+    return text if lead is None else text[len(pl.Series([text]).str.extract(rf"\A({lead})").fill_null("")[0]) :]
+
+
+def draws(count: int) -> Draws:
+    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64))
+
+
+def test_every_identifier_has_cases() -> None:
+    national = {name for name, one in every_kind().items() if one.country is not None}
+    assert national == set(GOOD) == set(BAD)
+    assert {home(name) for name in GOOD} == set(known_countries())
+
+
+@pytest.mark.parametrize(("name", "text"), CASES)
+def test_is_found_at_home(name: str, text: str) -> None:
+    value = written(name, text)
+    assert value
+    for before, after in (("", ""), ("see ", "."), ("(", ")"), ("é", "é")):
+        assert found(f"{before}{text}{after}", (home(name),)) == [(name, value)]
+
+
+@pytest.mark.parametrize(("name", "text"), CASES)
+def test_is_not_found_elsewhere(name: str, text: str) -> None:
+    assert name not in dict(found(text, ()))
+    assert name not in kinds() and name in kinds([home(name).lower()])
+    assert not [one for one in kinds([home(name)]).values() if one.country not in (None, home(name))]
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
+def test_is_none(name: str, text: str) -> None:
+    assert name not in dict(found(text, (home(name),)))
+
+
+@pytest.mark.parametrize(("name", "text"), CASES)
+def test_glued_to_a_word_there_is_none(name: str, text: str) -> None:
+    assert name not in dict(found(f"x{written(name, text)}", (home(name),)))
+    assert name not in dict(found(f"{written(name, text)}0", (home(name),)))
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("reserved", [False, True])
+def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
+    this = kind(name)
+    values = pl.Series("value", [written(name, text) for text in GOOD[name]] * 40)
+    fakes = this.fake(values, draws(len(values)), reserved)
+    assert this.check is not None and this.check(values).is_null().all() and this.check(fakes).is_null().all()
+    frame = pl.DataFrame({"value": values}).with_columns(bracketed=False, id_field=False, address_field=False)
+    # bare digits are taken behind their name only
+    assert this.takes(frame).to_list() == this.takes(frame.with_columns(value=fakes)).to_list() and this.takes(frame).any()
+    drawn = "[0-9A-Za-z]" if name != "FI_PERSONAL_IDENTITY_CODE" else "[0-9A-Za-z-]"  # where the sign of the century is drawn too
+    assert fakes.str.replace_all(drawn, "0").to_list() == values.str.replace_all(drawn, "0").to_list()
+    assert (this.normalise(fakes) != this.normalise(values)).all()
+    assert fakes.n_unique() > len(values) * 0.9
+    some = np.arange(1, len(values), 3)
+    assert this.fake(values.gather(some), draws(len(values)).rows(some), reserved).to_list() == fakes.gather(some).to_list()
+    assert len(this.fake(values.clear(), draws(0), reserved)) == len(this.check(values.clear())) == 0
+
+
+def test_spellings_of_one_number_are_one() -> None:
+    for name, texts in GOOD.items():
+        forms = kind(name).normalise(pl.Series([written(name, text) for text in texts]))
+        if name not in ("DE_TAX_ID", "NL_BSN", "BR_CNPJ"):  # their cases are of several numbers
+            assert forms.n_unique() == 1, name
+
+
+def test_reserved_health_numbers() -> None:
+    assert kind("UK_NHS").fake(pl.Series(["943 476 5919"] * 20), draws(20), True).str.starts_with("999 ").all()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # written like a telephone number, a card or a date of others: theirs, unless its name stands before it
+        ("713-555-0123", [("PHONE_NUMBER", "713-555-0123")]),
+        ("943 476 5919", [("PHONE_NUMBER", "943 476 5919")]),
+        ("NHS 943 476 5919", [("UK_NHS", "943 476 5919")]),
+        ("4111 1111 1111 1111", [("CREDIT_CARD", "4111 1111 1111 1111")]),
+        ("123-45-6789", [("US_SSN", "123-45-6789")]),
+        ("+49 30 5550 1234", [("PHONE_NUMBER", "+49 30 5550 1234")]),
+        ("+44 20 7946 0958", [("PHONE_NUMBER", "+44 20 7946 0958")]),
+        ("GB82 WEST 1234 5698 7654 32", [("IBAN_CODE", "GB82 WEST 1234 5698 7654 32")]),
+        ("192.0.2.77", [("IP_ADDRESS", "192.0.2.77")]),
+        ("2001-05-14 16:39:00", []),
+        ("order 20010514 at 16:39, 12345678901", []),
+        # nine digits in threes: whoever's check fits
+        ("130 692 544", [("CA_SIN", "130 692 544")]),
+        ("123 456 782", [("AU_TFN", "123 456 782")]),
+        ("1234 5678 9018", [("JP_MY_NUMBER", "1234 5678 9018")]),
+        ("2341 2341 2346", [("IN_AADHAAR", "2341 2341 2346")]),
+        ("https://example.com/?pesel=44051401359", [("URL", "https://example.com/?pesel=44051401359"), ("PL_PESEL", "44051401359")]),
+    ],
+)
+def test_among_all_countries(text: str, expected: list[tuple[str, str]]) -> None:
+    assert found(text, known_countries()) == expected
+
+
+def test_an_unknown_country_lists_those_there_are() -> None:
+    with pytest.raises(PlanError, match=r"find\.countries: no identifiers of 'UK' are known; .*GB"):
+        kinds(["DE", "uk"])
+    with pytest.raises(PlanError, match="DE"):
+        Patterns(KEY, ("XX",))
+
+
+def test_a_national_kind_is_known_by_name() -> None:
+    assert kind("ES_NIF").country == "ES"
+    with pytest.raises(PlanError, match="ES_NIF"):
+        kind("ES_NIFF")
+
+
+def test_what_nobody_takes_is_counted_once() -> None:
+    finder = Patterns(KEY, known_countries())
+    result = finder.run(pa.array(["111 111 110 and 130 692 544"], pa.large_string()))
+    assert {(finder.kinds[number].name, reason): times for (number, reason), times in result.skipped.items()} == {("AU_TFN", "checksum"): 1}

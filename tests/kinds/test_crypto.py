@@ -1,0 +1,75 @@
+"""Wallet addresses: published test vectors, one letter wrong, and fakes whose check sums fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sanitize.keyed import Draws
+from sanitize.kinds.kind import kind
+
+CRYPTO = kind("CRYPTO")
+GOOD = [
+    "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",  # the first block's
+    "1111111111111111111114oLvT2",  # to nobody
+    "3J98t1WpEZ73CNmQviecrnyiWrnqRhWNLy",
+    "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",  # BIP 173
+    "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4",
+    "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sl5k7",
+    "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0",  # BIP 350
+    "ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9",
+    "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",  # EIP 55
+    "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+    "0x52908400098527886E0F7030069857D2E4169EE7",
+    "0xde709f2102306220921060314715629080e2fb77",
+]
+
+
+def draws(count: int) -> Draws:
+    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("value", GOOD)
+def test_published_addresses_pass_and_fail_with_one_letter_changed(value: str) -> None:
+    assert CRYPTO.check is not None
+    assert CRYPTO.check(pl.Series([value])).to_list() == [None]
+    if value[:2] == "0x" and value[2:] in (value[2:].lower(), value[2:].upper()):
+        return  # without a check sum
+    at = len(value) - 5
+    wrong = (
+        value[:at]
+        + next(letter for letter in "QqPp3zA" if letter.isupper() == value[at].isupper() and letter != value[at])
+        + value[at + 1 :]
+    )
+    if value[at].isdigit() and value[:2] == "0x":
+        wrong = value.swapcase().replace("X", "x")
+    assert CRYPTO.check(pl.Series([wrong])).to_list() == ["checksum"]
+
+
+def test_all_in_one_column() -> None:
+    assert CRYPTO.check is not None
+    column = pl.Series(GOOD + [value[:-1] for value in GOOD[:8]])
+    assert CRYPTO.check(column).to_list() == [None] * len(GOOD) + ["checksum"] * 8
+    assert CRYPTO.check(pl.Series(["0x" + "0" * 40])).to_list() == ["zero"]
+
+
+@pytest.mark.parametrize("value", GOOD)
+def test_fakes_pass_their_check_in_the_same_form(value: str) -> None:
+    assert CRYPTO.check is not None
+    fakes = CRYPTO.fake(pl.Series("v", [value] * 60), draws(60), False)
+    assert CRYPTO.check(fakes).is_null().all() and fakes.n_unique() == 60
+    sizes = fakes.str.len_bytes()
+    if value[0] in "13":
+        assert sizes.is_between(26, 35).all() and fakes.str.starts_with(value[0]).all()
+    else:
+        assert (sizes == len(value)).all() and fakes.str.starts_with(value[:4] if value[0] != "0" else "0x").all()
+    small, large = value[4:] == value[4:].lower(), value[4:] == value[4:].upper()
+    if value[0] not in "13":
+        assert all((fake[4:] == fake[4:].lower()) == small and (fake[4:] == fake[4:].upper()) == large for fake in fakes)
+
+
+def test_mixed_networks_in_one_column() -> None:
+    assert CRYPTO.check is not None
+    values = pl.Series("v", GOOD * 5)
+    assert CRYPTO.check(CRYPTO.fake(values, draws(len(values)), False)).is_null().all()

@@ -1,0 +1,194 @@
+"""Dates and times: what is one, what cannot be, one identity for several spellings, and stand-ins that keep the spelling."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanitize.find.patterns import Patterns
+from sanitize.keyed import Draws, Key
+from sanitize.kinds.date_time import _MAIL, KIND, _normalised
+
+FINDER = Patterns(Key.from_seed(3))
+
+
+def found(text: str) -> list[str]:
+    """The dates that the whole finder sees in a text."""
+    seen = FINDER.run(pa.array([text], pa.large_string()))
+    rows = zip(seen.start.tolist(), seen.stop.tolist(), seen.distinct.kind[seen.which].tolist(), strict=True)
+    return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
+
+
+# a spelling, and its identity
+DATES = [
+    ("2001-05-14", "2001-05-14"),
+    ("2001/5/14", "2001-05-14"),
+    ("2001-05-14 16:39:00", "2001-05-14T16:39:00"),
+    ("2001-05-14T16:39:00Z", "2001-05-14T16:39:00Z"),
+    ("2001-05-14T16:39:00.123+02:00", "2001-05-14T16:39:00.123+0200"),
+    ("14.05.2001", "2001-05-14"),
+    ("5/14/2001 4:39 PM", "2001-05-14T16:39"),
+    ("5/4/2001", "5/4/2001"),  # the fourth of May, or the fifth of April
+    ("05/14/01", "2001-05-14"),
+    ("5/5/2001", "2001-05-05"),
+    ("14 May 2001", "2001-05-14"),
+    ("14th of May 2001", "2001-05-14"),
+    ("May 14, 2001", "2001-05-14"),
+    ("MAY 14TH, 2001", "2001-05-14"),
+    ("Sept. 5, 2001", "2001-09-05"),
+    ("4-May-01", "2001-05-04"),
+    ("Monday, May 14, 2001 at 10:30 AM", "2001-05-14T10:30"),
+    ("Mon, 14 May 2001 16:39:00 -0700 (PDT)", "2001-05-14T16:39:00-0700"),
+    ("Mon, 4 May 2001 16:39:00 -0700", "2001-05-04T16:39:00-0700"),
+    ("Sat Feb  3 12:00:00 2001", "2001-02-03T12:00:00"),
+    ("Sat Feb  3 12:00:00 PST 2001", "2001-02-03T12:00:00PST"),
+    ("2001年5月14日", "2001-05-14"),
+    ("May 2001", "may 2001"),
+    ("14 May", "14 may"),
+    ("Thursday", "thursday"),
+    ("10:30", "10:30"),
+    ("10:30:15 PM", "10:30:15 pm"),
+    ("5 p.m.", "5 p.m."),
+]
+
+
+@pytest.mark.parametrize(("text", "identity"), DATES)
+def test_takes_and_knows(text: str, identity: str) -> None:
+    for frame in ("{}", "on {}, they say", "({})", "x\n{}\ny"):
+        assert found(frame.format(text)) == [text]
+    assert KIND.normalise(pl.Series([text])).to_list() == [identity]
+    assert KIND.normalise(pl.Series([identity])).to_list() == [identity]
+
+
+YEARS = [
+    "in 2012",
+    "since 1998 they",
+    "a 2017 Polish film",
+    "(Lee, 2001)",
+    "the Act of 2001",
+    "born 1961",
+    "from 1999-2001",
+    "Copyright (c) 2001 X",
+]
+
+
+@pytest.mark.parametrize("text", YEARS)
+def test_words_make_a_number_a_year(text: str) -> None:
+    assert found(text) == re.findall("[12][0-9]{3}", text)
+
+
+NOTHING = [
+    "2012",
+    "in 2012 shares, of 2001 people, by 2000%, in 1999.5",
+    "in 2012kb since 1024",
+    "1.2.2001.4 10.20.30.40",
+    "12:30:15:20:30 aa:10:20",
+    "you may 5 times, he will mar 3",
+    "version 3:16, x10:30, 10:305",
+    "march on, may be, sat down, sun",
+    "Mondays fridayish",
+    "60-56-85-91",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_takes_nothing(text: str) -> None:
+    assert found(text) == []
+
+
+REASONS = [
+    ("2001-13-01", None),  # no candidate: no month has that number
+    ("2001-02-30", "date"),
+    ("31/04/2001", "date"),
+    ("Feb 29, 2001", "date"),
+    ("Tue, 30 Feb 2001 10:00:00 -0700", "date"),
+    ("Tue, 28 Feb 2001 10:61:00 -0700", "time"),
+    ("25:30", "time"),
+    ("13:30 PM", "time"),
+    ("10:20:30:40", "time"),
+    ("may 5", "word"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), REASONS)
+def test_refuses_with_a_reason(text: str, reason: str | None) -> None:
+    assert found(text) == []
+    if reason is not None:
+        assert KIND.check is not None
+        assert KIND.check(pl.Series([text])).to_list() == [reason]
+        assert KIND.check(pl.Series([text, "10:30", "Mon, 14 May 2001 16:39:00 -0700"])).to_list() == [reason, None, None]
+
+
+def test_leap_years() -> None:
+    assert KIND.check is not None
+    days = ["Feb 29, 2000", "Feb 29, 2004", "Thu, 29 Feb 1996 10:00:00 +0000", "1900-02-29", "Thu, 29 Feb 1900 10:00:00 +0000"]
+    assert KIND.check(pl.Series(days)).to_list() == [None, None, None, "date", "date"]
+
+
+@given(st.dates(datetime.date(1600, 1, 1), datetime.date(2099, 12, 31)))
+@settings(max_examples=60, deadline=None)
+def test_every_day_has_one_identity_in_all_spellings(day: datetime.date) -> None:
+    spellings = [day.isoformat(), f"{day:%d %b %Y}", f"{day:%B} {day.day}, {day.year}", f"{day:%a, %d %b %Y}"]
+    spellings += [f"{day:%d.%m.%Y}"] if day.day > 12 else []
+    assert KIND.check is not None and KIND.check(pl.Series(spellings)).is_null().all()
+    assert set(KIND.normalise(pl.Series(spellings))) == {day.isoformat()}
+
+
+@given(st.datetimes(datetime.datetime(1980, 1, 1), datetime.datetime(2099, 12, 31)), st.sampled_from(["+0000", "-0730", "+0200 (CEST)"]))
+@settings(max_examples=60, deadline=None)
+def test_what_is_read_by_place_is_what_is_read_by_pattern(moment: datetime.datetime, zone: str) -> None:
+    value = pl.Series([f"{moment:%a}, {moment.day} {moment:%b %Y %H:%M:%S} {zone}"])
+    assert value.str.contains(_MAIL).all()
+    assert KIND.normalise(value).to_list() == _normalised(value).to_list() == [f"{moment:%Y-%m-%dT%H:%M:%S}{zone[:5]}"]
+
+
+def draws(count: int) -> Draws:
+    rows = np.arange(count, dtype=np.uint64)
+    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
+
+
+def shape(text: str) -> str:
+    return re.sub("[A-Za-z]{3,}", "w", re.sub("[0-9]", "0", text))
+
+
+def test_fakes_keep_the_spelling_and_can_be() -> None:
+    values = pl.Series("value", [text for text, _ in DATES] * 40 + ["2012", "1998"])
+    fakes = KIND.fake(values, draws(len(values)), False)
+    assert KIND.check is not None and KIND.check(fakes).is_null().all()
+    assert KIND.takes(pl.DataFrame({"value": fakes})).all()
+    assert [shape(fake) for fake in fakes] == [shape(value) for value in values]
+    assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.9
+    some = np.arange(1, len(values), 3)
+    assert KIND.fake(values.gather(some), draws(len(values)).rows(some), False).to_list() == fakes.gather(some).to_list()
+
+
+def test_the_weekday_of_a_fake_is_that_of_its_date() -> None:
+    values = pl.Series(["Mon, 14 May 2001 16:39:00 -0700", "Monday, May 14, 2001", "Mon May 14 12:00:00 2001"] * 60)
+    fakes = KIND.fake(values, draws(len(values)), False)
+    for fake in fakes:
+        words = re.findall("[A-Za-z]+|[0-9]+", fake)
+        numbers = [word for word in words if word.isdigit()]
+        month = next(word for word in words[1:] if word[:3] in "JanFebMarAprMayJunJulAugSepOctNovDec")
+        year = next(number for number in numbers if len(number) == 4 and number[:2] in ("19", "20"))
+        day = datetime.datetime.strptime(f"{numbers[0]} {month[:3]} {year}", "%d %b %Y")
+        assert day.strftime("%a") == words[0][:3], fake
+
+
+@given(st.from_regex(re.compile(KIND.pattern.replace(r"(?-u:\b)", ""), re.ASCII), fullmatch=True))
+@settings(max_examples=60, deadline=None)
+def test_normalise_twice_is_once(value: str) -> None:
+    once = KIND.normalise(pl.Series([value]))
+    assert KIND.normalise(once).to_list() == once.to_list()
+
+
+def test_no_values_at_all() -> None:
+    none = pl.Series("value", [], dtype=pl.String)
+    assert KIND.check is not None and len(KIND.check(none)) == len(KIND.normalise(none)) == len(KIND.fake(none, draws(0), False)) == 0

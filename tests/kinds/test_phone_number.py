@@ -1,0 +1,176 @@
+"""Telephone numbers: which digits are one by their shape, which by the words around them, and which are not. All numbers are invented."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanitize.find.patterns import Patterns
+from sanitize.keyed import Draws, Key
+from sanitize.kinds.phone_number import KIND
+
+FINDER = Patterns(Key.from_seed(3))
+
+
+def found(text: str) -> list[str]:
+    """The telephone numbers that the whole finder sees in a text."""
+    seen = FINDER.run(pa.array([text], pa.large_string()))
+    rows = zip(seen.start.tolist(), seen.stop.tolist(), seen.distinct.kind[seen.which].tolist(), strict=True)
+    return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
+
+
+BY_SHAPE = [
+    "713-555-0123",
+    "(713) 555-0123",
+    "713.555.0123",
+    "1-800-555-0199 ext. 123",
+    "713-555-0123x4508",
+    "+17135550123",
+    "+44 (0)20 7946 0958",
+    "+33 1 99 00 12 34",
+    "+46 (0)8 928 571 38",
+    "0044 20 7946 0958",
+    "00 49 30 901820",
+    "020 7946 0958",
+    "(020) 7946 0958",
+    "01.99.00.12.34",
+    "01 99 00 12 34",
+    "138****0199",
+    "+86-138-XXXX-0199",
+    "022-6869XXXX",
+    "400-xxx-xxxx",
+]
+
+
+@pytest.mark.parametrize("number", BY_SHAPE)
+def test_a_shape_is_enough(number: str) -> None:
+    for text in (number, f"see {number}.", f"({number})", f"<td>{number}</td>", f"x\n{number}\ny"):
+        assert [one.strip("()") for one in found(text)] == [number.strip("()")], text
+
+
+BY_WORDS = [
+    "555-0123",
+    "555 0123",
+    "9472 7916",
+    "78 651 450",
+    "699 956 915",
+    "60-56-85-91",
+    "(37) 788-063",
+    "7135550123",
+    "1234567890",
+    "20794609580",
+    "030-23125000",
+    "01238 762 624-6872",
+    "+05-46 589.8630",
+]
+
+
+@pytest.mark.parametrize("number", BY_WORDS)
+@pytest.mark.parametrize(
+    "text", ["call {}", "Phone: {}", "FAX {}", "reach our support team at {} today", "Mobile:\n{}\n", "{} (fax)", "{}, office"]
+)
+def test_words_make_a_number_one_to_call(number: str, text: str) -> None:
+    assert [one.strip("()+") for one in found(text.format(number))] == [number.strip("()+")]
+
+
+@pytest.mark.parametrize("number", BY_WORDS)
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "see {} for more", "order no. {}", "NPI: {}", "call about order {}", "the contact's NPI is {}", "phone IMEI {}", "ISBN {}"],
+)
+def test_without_words_or_with_others_it_is_none(number: str, text: str) -> None:
+    if not (number.startswith("+") and text in ("see {} for more",)):
+        assert found(text.format(number)) == []
+
+
+NOTHING = [
+    "call 2001-2002, phone 20010504, dial 1024",
+    "call 4111 1111 1111 1111",  # a card, whatever stands before it
+    "1024 2048 4096 8192",
+    "12345 678 9 100",
+    "046-1297901",
+    "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "2001-05-04 16:39:00 -0700",
+    "10/04/2000 04:11 PM",
+    "0000 0000 0000 0000",
+    "a713-555-0123 713-555-01234 713-555-0123_x",
+    "+1234567890 was added\n+0000012345",
+    "index 579e5a907..042841687 100644",
+    "5.0.0123-4567 v0.1.2.3",
+    "0x100xxx 200xxx",
+]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_takes_nothing(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_zip_code_before_a_number_is_no_part_of_it() -> None:
+    assert found("Houston, TX 77002 713-555-0123") == ["713-555-0123"]
+    assert found("Suite 1200, 713-555-0123 or 713 555 0124") == ["713-555-0123", "713 555 0124"]
+
+
+def test_hotlines_stand_right_behind_their_word() -> None:
+    assert found("please contact 12366. Dial 95580") == ["12366", "95580"]
+    assert found("please contact us about room 12366") == []
+
+
+SAME = [
+    ("(713) 555-0123", "+17135550123"),
+    ("1.713.555.0123 ext. 12", "+17135550123x12"),
+    ("+44 (0)20 7946 0958", "+442079460958"),
+    ("0044 20 7946 0958", "+442079460958"),
+    ("020 7946 0958", "02079460958"),
+    ("555-0123", "5550123"),
+    ("1234567890", "1234567890"),
+    ("+86-138-XXXX-0199", "+86138****0199"),
+    ("138xxxx0199", "138****0199"),
+]
+
+
+@pytest.mark.parametrize(("value", "identity"), SAME)
+def test_normalise(value: str, identity: str) -> None:
+    column = pl.Series([value, "713-555-0123"])
+    assert KIND.normalise(column)[0] == KIND.normalise(column[:1])[0] == identity
+    assert KIND.normalise(pl.Series([identity]))[0] == identity
+
+
+REASONS = [("0000000", "same"), ("1234", "length"), ("12345678901234", "length"), ("2001 2002", "year"), ("20010504", "year")]
+
+
+@pytest.mark.parametrize(("value", "reason"), REASONS)
+def test_refuses_with_a_reason(value: str, reason: str) -> None:
+    assert KIND.check is not None
+    assert KIND.check(pl.Series([value])).to_list() == [reason]
+
+
+def draws(count: int) -> Draws:
+    rows = np.arange(count, dtype=np.uint64)
+    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
+
+
+def test_fakes_keep_the_shape_and_are_accepted() -> None:
+    values = pl.Series("value", (BY_SHAPE + BY_WORDS) * 20)
+    fakes = KIND.fake(values, draws(len(values)), False)
+    assert KIND.check is not None and KIND.check(fakes).is_null().all()
+    assert KIND.takes(pl.DataFrame({"value": fakes})).all()
+    shape = [re.sub("[0-9]", "0", value) for value in values]
+    assert [re.sub("[0-9]", "0", fake) for fake in fakes] == shape
+    assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.99
+    # zeros that say what kind of number it is stay
+    zeros = values.str.extract(r"\A([(]?0*)")
+    assert fakes.str.starts_with(zeros).all()
+
+
+@given(st.from_regex(re.compile(KIND.pattern.replace(r"(?-u:\b)", ""), re.ASCII), fullmatch=True))
+@settings(max_examples=60, deadline=None)
+def test_normalise_twice_is_once(value: str) -> None:
+    once = KIND.normalise(pl.Series([value]))
+    assert KIND.normalise(once).to_list() == once.to_list()

@@ -1,0 +1,153 @@
+"""Secrets: every issuer's form, what is one character short of it, key blocks, and the passwords of URLs. All are made up on the spot."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sanitize.find.patterns import Patterns
+from sanitize.keyed import Draws, Key
+from sanitize.kinds.kind import kind
+
+FINDER = Patterns(Key.from_seed(3))
+SECRET = kind("SECRET")
+LETTERS, DIGITS = "AbCdEfGhIjKlMnOpQrStUvWxYz", "0123456789"
+BODY = (LETTERS + DIGITS) * 8
+HEX = "0123456789abcdef" * 4
+
+# prefix, and the shortest body that makes a token of it
+ISSUED = {
+    "aws": ("AKIA", BODY[:16].upper()),
+    "aws, for a while": ("ASIA", BODY[:16].upper()),
+    "github": ("ghp_", BODY[:36]),
+    "github app": ("ghs_", BODY[:36]),
+    "github, fine": ("github_pat_", BODY[:22] + "_" + BODY[:59]),
+    "gitlab": ("glpat-", BODY[:20]),
+    "slack": ("xoxb-", DIGITS),
+    "slack app": ("xapp-", "1-" + BODY[:20]),
+    "slack hook": ("hooks.slack.com/services/T", BODY[:8].upper() + "/B" + BODY[:8].upper() + "/" + BODY[:24]),
+    "google": ("AIza", BODY[:35]),
+    "google client": ("GOCSPX-", BODY[:28]),
+    "google token": ("ya29.", BODY[:20]),
+    "stripe": ("sk_live_", BODY[:16]),
+    "stripe, restricted": ("rk_test_", BODY[:16]),
+    "stripe hook": ("whsec_", BODY[:32]),
+    "anthropic": ("sk-ant-", "api03-" + BODY[:14]),
+    "openai project": ("sk-proj-", BODY[:20]),
+    "openai": ("sk-", BODY[:32]),
+    "jwt": ("eyJ", f"{BODY[:8]}.eyJ{BODY[:8]}.{BODY[:16]}"),
+    "npm": ("npm_", BODY[:36]),
+    "pypi": ("pypi-AgE", BODY[:50]),
+    "sendgrid": ("SG.", BODY[:22] + "." + BODY[:43]),
+    "twilio": ("SK", HEX[:32]),
+    "twilio account": ("AC", HEX[:32]),
+    "hugging face": ("hf_", BODY[:34]),
+    "digitalocean": ("dop_v1_", HEX[:64]),
+    "shopify": ("shpat_", HEX[:32]),
+    "docker": ("dckr_pat_", BODY[:27]),
+    "groq": ("gsk_", BODY[:52]),
+    "vault": ("hvs.", BODY[:24]),
+    "linear": ("lin_api_", BODY[:40]),
+}
+LINES = "\n".join("Proc-Type: 4,ENCRYPTED DEK-Info: AES-128-CBC,00FF".split(" D")) + "\n\n" + BODY[:64] + "\n" + BODY[:30] + "+/==\n"
+
+
+def block(kind_of: str = "RSA ", body: str = LINES) -> str:
+    return f"-----BEGIN {kind_of}PRIVATE KEY-----\n{body}-----END {kind_of}PRIVATE KEY-----"
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    result = FINDER.run(pa.array([text], pa.large_string()))
+    values = result.distinct.value.to_pylist()
+    return [(FINDER.kinds[result.distinct.kind[which]].name, values[which]) for which in result.which]
+
+
+def draws(count: int) -> Draws:
+    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("issuer", ISSUED)
+def test_a_token_is_found_and_one_that_is_too_short_is_not(issuer: str) -> None:
+    prefix, body = ISSUED[issuer]
+    token = prefix + body
+    for around in ("{}", "key={}.", '"{}"', "({}),", "token: {}\n", "写{}钥"):
+        assert found(around.format(token)) == [("SECRET", token)]
+    assert not [one for one in found(token[:-1]) if one[0] == "SECRET"]
+    assert not [one for one in found("x" + token) if one == ("SECRET", token)]
+
+
+@pytest.mark.parametrize("issuer", ISSUED)
+def test_a_fake_is_another_of_the_same_issuer(issuer: str) -> None:
+    prefix, body = ISSUED[issuer]
+    fakes = SECRET.fake(pl.Series("v", [prefix + body] * 50), draws(50), False)
+    assert fakes.n_unique() == 50 and fakes.str.starts_with(prefix).all() and (fakes.str.len_bytes() == len(prefix + body)).all()
+    for fake in fakes.head(5):
+        assert found(fake) == [("SECRET", fake)] and fake != prefix + body
+
+
+@pytest.mark.parametrize("kind_of", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "DSA "])
+@pytest.mark.parametrize(
+    "way", [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.replace("\n", "\\n"), lambda text: text.replace("\n", "\n> ")]
+)
+def test_a_key_block_is_one_value(kind_of: str, way: object) -> None:
+    text = way(block(kind_of))  # type: ignore[operator]
+    assert found(f"see:\n{text}\nbye") == [("SECRET", text)]
+
+
+def test_key_blocks() -> None:
+    pgp = block("PGP ").replace("KEY-", "KEY BLOCK-")
+    assert found(pgp) == [("SECRET", pgp)]
+    two = block() + "\n" + block("EC ")
+    assert [value for _, value in found(two)] == two.replace("-----\n-----B", "-----|-----B").split("|")
+    # cut off: not even with the next one's end
+    cut = block()[:-31]
+    assert found(cut) == []
+    assert found(cut + "\n" + block()) == [("SECRET", block())]
+    assert found(block().replace("PRIVATE", "PUBLIC")) == []
+    forms = SECRET.normalise(pl.Series([block(), block().replace("\n", "\r\n"), block().replace("\n", "\\n")]))
+    assert forms.n_unique() == 1
+    fake = SECRET.fake(pl.Series([block()]), draws(1), False)[0]
+    assert fake.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and fake.endswith("\n-----END RSA PRIVATE KEY-----")
+    assert fake.count("\n") == block().count("\n") and not set(re.findall("[A-Za-z0-9]{8,}", fake)) & set(
+        re.findall("[A-Za-z0-9]{8,}", LINES)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://user:pw@example.com/", ["user:pw"]),
+        ("https://bob@example.com:hunter2@example.org/", ["bob@example.com:hunter2"]),
+        ("mongodb+srv://ann:p%40ss@db.example.com", ["ann:p%40ss"]),
+        ("redis://:s3cr3t@example.com", [":s3cr3t"]),
+        ("ftp://a:b@example.com/", []),  # too short to stand for anything
+        ("http://example.com:8080/a@b", []),
+        ("http://example.com/a:b@c.d", []),
+        ("see: //user:pw@ and mailto:bob@example.com", []),
+    ],
+)
+def test_passwords_of_urls(text: str, expected: list[str]) -> None:
+    assert [value for name, value in found(text) if name == "SECRET"] == expected
+
+
+def test_the_host_behind_a_password_is_still_looked_at() -> None:
+    text = "https://user:pw@93.184.216.34/x?to=bob@example.com"
+    assert found(text) == [("URL", text), ("SECRET", "user:pw"), ("IP_ADDRESS", "93.184.216.34"), ("EMAIL_ADDRESS", "bob@example.com")]
+
+
+def test_a_token_in_the_place_of_a_name_is_no_address() -> None:
+    token = "".join(ISSUED["github"])
+    assert found(f"https://{token}@example.com/x") == [("URL", f"https://{token}@example.com/x"), ("SECRET", token)]
+
+
+def test_placeholders_are_refused() -> None:
+    result = FINDER.run(pa.array(["AKIA" + "X" * 16, "ghp_" + "x" * 36, "sk-" + "0" * 32, "ftp://a:b@example.com"], pa.large_string()))
+    assert {reason: times for (number, reason), times in result.skipped.items() if FINDER.kinds[number].name == "SECRET"} == {
+        "placeholder": 3,
+        "short": 1,
+    }
+    assert "SECRET" not in {FINDER.kinds[number].name for number in result.distinct.kind}

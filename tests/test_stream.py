@@ -1,0 +1,403 @@
+"""A stream makes what a run makes: the same bytes for any batch, nothing kept that was said before, every record accounted for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from sanitize.corpus import Columns
+from sanitize.edit import rmft
+from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, UsageError
+from sanitize.indexing import Settings
+from sanitize.plan import Plan, load_plan
+from sanitize.read import Roles
+from sanitize.run import run
+from sanitize.shards import Corpus
+from sanitize.stream import Options, pipe, stream, streamed
+
+ROOT = Path(__file__).resolve().parents[1]
+Row = dict[str, Any]
+FIRSTS, LASTS, HOSTS = ["ann", "bob", "cleo"], ["lee", "mann"], ["example.com", "example.org"]
+ADDRESSES = [f"{first}.{last}@{host}" for first in FIRSTS for last in LASTS for host in HOSTS] + ["Bob.Mann@Example.com", "ann@example.com"]
+OTHERS = [
+    "713-555-0123",
+    "+1 (713) 555-0123",
+    "713.555.0188",
+    "93.184.216.34",
+    "4111 1111 1111 1111",
+    "123-45-6789",
+    "http://www.example.com/?u=bob.mann@example.com&x=1",
+    "<200102031234.A1234$ab@host>",
+    "From: Bob <bob.mann@example.com>\nTo: ann.lee@example.org\n\n",
+]
+FILLER = [" ", "\n", "é", "🙂", ", ", "\x01", "call me", ""]
+TEXTS = st.lists(st.one_of(st.sampled_from(ADDRESSES), st.sampled_from(ADDRESSES), st.sampled_from(OTHERS + FILLER)), max_size=8).map(
+    " ".join
+)
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> list[Row]:
+    """Documents whose addresses are made of the very parts that variants are drawn from."""
+    rows: list[Row] = []
+    for text, subject in draw(st.lists(st.tuples(TEXTS, st.one_of(st.none(), TEXTS)), min_size=1, max_size=12)):
+        row: Row = {"text": text, "doc_id": f"doc-{len(rows) // 2}", "user_id": None if len(rows) % 3 else "ann.lee@example.com"}
+        row["subject"] = subject
+        row["turns"] = [{"who": "a", "said": subject}, {"who": None, "said": text}][: len(rows) % 3]
+        rows.append(row)
+    return rows
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_names() -> Iterator[None]:
+    """Stores of a handful of names: variants then often are values, or each other."""
+    before = rmft.curated
+    few = {"first": FIRSTS, "local": FIRSTS, "last": LASTS, "domain": ["example"], "host": HOSTS, "tld": ["com", "org"]}
+    rmft.curated = lambda part: few[part]  # type: ignore[assignment]
+    rmft._curated.cache_clear()
+    yield
+    rmft.curated = before
+    rmft._curated.cache_clear()
+
+
+def plan_of(*changes: str) -> Plan:
+    return load_plan("rmft", ["edit.0.stores=curated", *changes])
+
+
+def ran(rows: list[Row], plan: Plan, shard: int, folder: Path) -> list[Row]:
+    """What a run makes of the rows."""
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / "in.parquet")
+    run(folder / "in.parquet", folder / f"out{shard}", plan, settings=Settings(seed=1, workers=1, rows_per_shard=shard))
+    return list(Corpus.open(folder / f"out{shard}").table(["text", "doc_id", "user_id", "subject", "turns"]).to_pylist())
+
+
+SCHEMA = pa.schema(
+    [
+        ("text", pa.string()),
+        ("doc_id", pa.string()),
+        ("user_id", pa.string()),
+        ("subject", pa.string()),
+        ("turns", pa.list_(pa.struct([("who", pa.string()), ("said", pa.string())]))),
+    ]
+)
+# nothing is made smaller: each example is a whole run
+SOME = settings(max_examples=8, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.reuse, Phase.generate))
+
+
+CHANGES = [(), ("edit.0.keep=2",), ("edit.0.keep=0",), ("edit.1.label=numbered",)]
+
+
+@SOME
+@given(corpora(), st.integers(1, 20), st.integers(1, 20), st.sampled_from(CHANGES))
+def test_a_stream_gives_the_bytes_of_a_run(rows: list[Row], batch: int, shard: int, changes: tuple[str, ...]) -> None:
+    plan = plan_of(*changes)
+    with tempfile.TemporaryDirectory() as name:
+        expected = ran(rows, load_plan("rmft", ["edit.0.stores=curated", "edit.0.avoid=seen", *changes]), shard, Path(name))
+    assert list(stream(rows, plan, seed=1, rows=batch)) == expected
+    batches = pa.Table.from_pylist(rows, SCHEMA).to_batches(max_chunksize=batch)
+    assert [row for out in stream(batches, plan, seed=1) for row in out.to_pylist()] == expected
+
+
+@SOME
+@given(corpora(), st.integers(1, 5), st.sampled_from(["corpus", "mixed", "curated"]), st.integers(0, 2))
+def test_no_batch_matters(rows: list[Row], batch: int, stores: str, keep: int) -> None:
+    plan = load_plan("rmft", [f"edit.0.stores={stores}", f"edit.0.keep={keep}"])
+    assert list(stream(rows, plan, seed=1, rows=batch)) == list(stream(rows, plan, seed=1, rows=1_000))
+
+
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.lists(st.sampled_from(ADDRESSES[:-2]), max_size=4), min_size=1, max_size=20), st.integers(1, 20))
+def test_what_was_said_is_never_kept_and_what_was_seen_never_said(documents: list[list[str]], batch: int) -> None:
+    """In slow Python, one address after the other: what a stream promises of its variants."""
+    rows = [{"text": " ".join(one)} for one in documents]
+    out = [row["text"].split() for row in stream(rows, plan_of(), seed=3, rows=batch)]
+    said: set[str] = set()
+    seen: set[str] = set()
+    for before, after in zip(documents, out, strict=True):
+        assert len(before) == len(after)
+        here = seen | set(before)
+        for old, new in zip(before, after, strict=True):
+            if new == old:
+                assert old not in seen and old not in said  # the first one, and no variant says it
+            else:
+                assert old in seen or old in said
+                assert new not in here and new not in said
+                said.add(new)
+            seen.add(old)
+
+
+def test_a_value_that_a_variant_has_said_is_replaced() -> None:
+    """With so few names it happens soon: all addresses come, one by one, after one that is repeated."""
+    rows = [{"text": "ann.lee@example.com"}] * 4 + [{"text": one} for one in ADDRESSES[:12]]
+    for batch in (1, 100):
+        out = [row["text"] for row in stream(rows, plan_of(), seed=1, rows=batch)]
+        echoes = [text for text in ADDRESSES[1:12] if text in out[1:4]]
+        assert echoes and not set(echoes) & set(out[4:])
+        assert len({text.lower() for text in out}) == len(out)
+
+
+PLANS = {
+    "the words of a claim": """
+[find]
+kinds = ["EMAIL_ADDRESS", "URL"]
+[[edit]]
+use = "redact"
+kinds = ["URL"]
+[[edit]]
+use = "rmft"
+kinds = ["EMAIL_ADDRESS"]
+stores = "curated"
+""",
+    "two that keep": """
+[find]
+kinds = ["EMAIL_ADDRESS", "URL", "PHONE_NUMBER"]
+[[edit]]
+use = "rmft"
+kinds = ["URL", "PHONE_NUMBER"]
+[[edit]]
+use = "rmft"
+kinds = ["EMAIL_ADDRESS"]
+stores = "curated"
+""",
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_later_part_counts_what_earlier_ones_left(plan: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(PLANS[plan])
+    url = "http://www.example.com/?u=bob.mann@example.com&x=1"
+    rows = [{"text": text} for text in (url, f"{url} bob.mann@example.com", "bob.mann@example.com cleo.lee@example.com", url)]
+    said = ["edit.1.avoid=seen", *(["edit.0.avoid=seen"] if "two" in plan else [])]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    run(tmp_path / "in.parquet", tmp_path / "out", load_plan(str(tmp_path / "mine.toml"), said), settings=Settings(seed=1, workers=1))
+    expected = Corpus.open(tmp_path / "out").table(["text"]).column("text").to_pylist()
+    for batch in (1, 2, 10):
+        assert [row["text"] for row in stream(rows, load_plan(str(tmp_path / "mine.toml")), seed=1, rows=batch)] == expected
+
+
+REFUSED = [
+    ("header_dedup", (), "header_dedup"),
+    ("mask_words", (), "blacklist"),
+    ("blacklist", (), "blacklist"),
+]
+
+
+@pytest.mark.parametrize(("plan", "changes", "word"), REFUSED)
+def test_what_needs_the_whole_corpus_is_refused_with_a_way_out(plan: str, changes: tuple[str, ...], word: str) -> None:
+    with pytest.raises(PlanError, match=rf"{word}.*sanitize run"):
+        stream([], load_plan(plan, changes))
+
+
+def test_droppers_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[find]\nkinds = []\n[[drop]]\nuse = "exact_dup"\n')
+    with pytest.raises(PlanError, match=r"exact_dup.*sanitize run"):
+        streamed(load_plan(str(tmp_path / "mine.toml")))
+
+
+@pytest.mark.parametrize("plan", ["redact", "erase", "baseline", "rmft"])
+def test_shipped_plans_that_a_stream_can_do(plan: str) -> None:
+    rows = [{"text": "ann.lee@example.com 713-555-0123", "doc_id": str(number)} for number in range(3)]
+    out = [row["text"] for row in stream(rows, plan, seed=1)]
+    kept = {"redact": 0, "erase": 0, "baseline": 3, "rmft": 1}[plan]
+    assert sum("ann.lee@example.com" in text for text in out) == kept
+    assert sum("713-555-0123" in text for text in out) == kept
+
+
+def test_what_the_finder_misses_is_swept(tmp_path: Path) -> None:
+    rows = [{"text": "bob.mann@example.com and ｂｏｂ.mann@example.com"}, {"text": "bob.mann@example.com"}]
+    for batch in (1, 2):
+        out = [row["text"] for row in stream(rows, plan_of(), seed=1, rows=batch)]
+        assert out[0].startswith("bob.mann@example.com and ") and "ｂｏｂ" not in out[0]
+        assert "bob.mann@example.com" not in out[1]
+
+
+def test_a_record_that_would_leak_goes_to_quarantine(tmp_path: Path) -> None:
+    rows = [
+        {"text": "ann.lee@example.com"},
+        {"text": "again ann.lee@example.com", "doc_id": "ann.lee@example.com"},  # a kept column says it
+        {"text": "cleo.lee@example.com", "x": {"cleo.lee@example.com": 1}},  # the name of a field says it
+        {"text": "bob.lee@example.com"},
+    ]
+    out = list(stream(rows, "erase", state=tmp_path / "state", seed=1))
+    assert len(out) == 2 and "@" in out[0]["text"] and "bob.lee" not in out[1]["text"]
+    aside = [json.loads(line) for line in (tmp_path / "state" / "quarantine" / "records.jsonl").read_text().splitlines()]
+    assert [(one["record"], one["reason"]) for one in aside] == [(1, "leak"), (2, "leak")]
+    assert json.loads(aside[0]["raw"]) == rows[1]
+    mode = (tmp_path / "state" / "quarantine" / "records.jsonl").stat().st_mode
+    assert mode & 0o077 == 0 and (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
+BAD = [
+    (b"{broken", "not_json"),
+    (b"[1]", "not_an_object"),
+    (b'{"text": "\xff"}', "not_utf8"),
+    (b'{"text": "\\ud800"}', "not_utf8"),
+    (b'{"body": "ann.lee@example.com"}', "no_text"),
+    (b'{"text": 7}', "wrong_type"),
+    (b'{"text": "' + b"x" * 5_000 + b'"}', "too_large"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD, ids=[reason + str(number) for number, (_, reason) in enumerate(BAD)])
+def test_a_bad_record_goes_to_quarantine_and_the_stream_goes_on(line: bytes, reason: str, tmp_path: Path) -> None:
+    good = b'{"text": "bob.mann@example.com", "n": 1e3}\n'
+    done = sanitize_stream(tmp_path, good + line + b"\n\n" + good, "--state", "state", "--max-doc-bytes", "1000")
+    assert done.returncode == 0, done.stderr
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first == {"text": "bob.mann@example.com", "n": 1000.0} and "bob.mann@example.com" not in second["text"]
+    assert f"1 {reason}" in done.stderr.decode()
+    (aside,) = [json.loads(text) for text in (tmp_path / "state" / "quarantine" / "records.jsonl").read_text().splitlines()]
+    assert (aside["record"], aside["reason"]) == (1, reason)
+    assert "@" not in done.stderr.decode()
+
+
+def sanitize_stream(folder: Path, said: bytes, *words: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "sanitize", "stream", "--seed", "1", *words]
+    there = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run(command, cwd=folder, input=said, capture_output=True, env=there, timeout=120)
+
+
+def test_too_many_bad_records_stop_the_stream(tmp_path: Path) -> None:
+    rows = [{"text": "x"} if number % 2 else {"no": 1} for number in range(2_000)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(QuarantineExceeded, match="no_text"):
+        pipe([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", plan_of(), tmp_path / "state", Options(seed=1, rows=500))
+
+
+def test_a_record_does_not_wait_for_the_next() -> None:
+    command = [sys.executable, "-m", "sanitize", "stream", "--seed", "1", "-q"]
+    there = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=there) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for number in range(2):
+            process.stdin.write(b'{"text": "bob.mann@example.com"}\n')
+            process.stdin.flush()
+            line = json.loads(process.stdout.readline())  # comes while the input stays open
+            assert (line["text"] == "bob.mann@example.com") == (number == 0)
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_workers_look_ahead_and_keep_the_order() -> None:
+    rows = [{"text": f"bob.mann@example.com no {number}"} for number in range(60)]
+    assert list(stream(rows, plan_of(), seed=1, rows=7, workers=2)) == list(stream(rows, plan_of(), seed=1))
+
+
+def test_columns_have_policies() -> None:
+    row = {"body": "ann.lee@example.com", "who": "bob", "no": 3, "note": "ann.lee@example.com", "extra": "x", "doc_id": 4, "user_id": "u"}
+    columns = Columns(roles=Roles(text=("body",), user="who", id="no"), policies={"extra": "drop"})
+    for source in ([row], [pa.Table.from_pylist([row])]):
+        made = list(stream(source, "erase", seed=1, columns=columns))
+        (out,) = made if isinstance(made[0], dict) else made[0].to_pylist()
+        assert set(out) == {"body", "who", "no", "note", "doc_id", "user_id"}
+        assert out["no"] == 3 and out["doc_id"] == 4 and out["user_id"] == "u"
+        assert out["who"] != "bob" and "ann.lee" not in out["body"] + out["note"]
+    with pytest.raises(UsageError, match="main text"):
+        list(stream([row], "erase", columns=Columns(roles=Roles(text=("body",)), policies={"body": "keep"})))
+    with pytest.raises(InputRefused, match="text-column"):
+        list(stream([pa.Table.from_pylist([row])], "erase"))
+
+
+def test_nested_texts_and_other_values_stay_what_they_are() -> None:
+    row: Row = {"messages": [{"role": "user", "content": "ann.lee@example.com", "n": 1}, None, {"content": None}, {"role": "x"}]}
+    row |= {"deep": {"a": [["bob.mann@example.com", 7], [None]], "b": True}, "n": 2**70, "f": 1.5, "none": None, "mixed": [1, "x", {}]}
+    columns = Columns(roles=Roles(text=("messages[].content",)))
+    (out,) = stream([row], "erase", seed=1, columns=columns)
+    assert "@" in out["messages"][0]["content"] != "ann.lee@example.com"
+    assert "@" in out["deep"]["a"][0][0] != "bob.mann@example.com"
+    out["messages"][0]["content"], out["deep"]["a"][0][0] = "ann.lee@example.com", "bob.mann@example.com"
+    assert out == row
+
+
+def test_new_fields_may_come_later() -> None:
+    rows = [{"text": "a"}, {"text": "b", "more": "ann.lee@example.com"}, {"more": 3, "text": "c", "tags": ["bob.mann@example.com"]}]
+    one, other = (list(stream(rows, "erase", seed=1, rows=batch)) for batch in (1, 10))
+    assert one == other and "ann.lee" not in one[1]["more"] and one[2]["more"] == 3 and "bob.mann" not in one[2]["tags"][0]
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    rows = [{"text": f"bob.mann@example.com {number}", "user_id": "u"} for number in range(5)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet")
+    mail = "From ann@example.com Thu Jan  1 00:00:00 1970\nFrom: Ann <ann.lee@example.com>\nSubject: x\n\nbob.mann@example.com\n\n"
+    (tmp_path / "c.mbox").write_text(mail * 2)
+    names = ["a.jsonl", "b.parquet", "c.mbox"]
+    said = pipe([tmp_path / name for name in names], tmp_path / "out", plan_of(), tmp_path / "state", Options(seed=1))
+    assert said["documents_in"] == said["documents_out"] == 12 and said["position"] == 12
+    parts = sorted((tmp_path / "out").iterdir())
+    assert [part.name for part in parts] == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
+    texts = [text for part in parts for text in pq.read_table(part).column("text").to_pylist()]
+    assert sum("bob.mann@example.com" in text for text in texts) == 1
+    again = pipe([tmp_path / name for name in names], tmp_path / "out", plan_of(), tmp_path / "state", Options(seed=1))
+    assert not again["changed"] and again["position"] == 12 and sorted((tmp_path / "out").iterdir()) == parts
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write(json.dumps({"text": "bob.mann@example.com new", "user_id": "u"}) + "\n")
+    more = pipe([tmp_path / "a.jsonl"], tmp_path / "out", plan_of(), tmp_path / "state", Options(seed=1))
+    assert more["documents_in"] == 1 and more["position"] == 13
+
+
+def test_a_state_is_of_one_plan_and_key(tmp_path: Path) -> None:
+    rows = [{"text": "bob.mann@example.com"}]
+    list(stream(rows, plan_of(), state=tmp_path / "state", seed=1))
+    for more in ({"seed": 2}, {"seed": 1, "plan": "redact"}, {"seed": 1, "columns": Columns(roles=Roles(user="x"))}):
+        with pytest.raises(UsageError, match="state"):
+            list(stream(rows, **{"plan": plan_of(), "state": tmp_path / "state", **more}))
+    assert [row["text"] for row in stream(rows, plan_of(), state=tmp_path / "state", seed=1)] != ["bob.mann@example.com"]
+
+
+def test_a_consumer_that_stops_is_gone_on_with(tmp_path: Path) -> None:
+    rows = [{"text": f"bob.mann@example.com {number}"} for number in range(10)]
+    expected = list(stream(rows, plan_of(), seed=1))
+    taken = []
+    with contextlib.closing(stream(rows, plan_of(), state=tmp_path / "state", seed=1, rows=3)) as source:
+        for row in source:
+            taken.append(row)
+            if len(taken) == 5:
+                break
+    rest = list(stream(rows, plan_of(), state=tmp_path / "state", seed=1, rows=3, again=True))
+    assert taken == expected[:5] and rest == expected[3:]  # the batch in hand was not acknowledged: it comes again, as it was
+
+
+def test_datasets_and_torch_loaders(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    rows = [{"text": f"bob.mann@example.com {number}"} for number in range(10)]
+    expected = list(stream(rows, plan_of(), seed=1))
+    source = datasets.Dataset.from_list(rows).to_iterable_dataset()
+    assert list(stream(source, plan_of(), seed=1)) == expected
+    made = datasets.IterableDataset.from_generator(lambda: stream(source, plan_of(), seed=1))
+    assert list(made) == expected and list(made) == expected  # each pass is a stream of its own
+
+    class Streamed(torch.utils.data.IterableDataset):  # type: ignore[misc,name-defined]
+        def __iter__(self) -> Iterator[Row]:
+            return stream(rows, plan_of(), seed=1)
+
+    loader = torch.utils.data.DataLoader(Streamed(), batch_size=4, num_workers=0)
+    assert [text for batch in loader for text in batch["text"]] == [row["text"] for row in expected]
+
+
+def test_only_records_are_taken() -> None:
+    with pytest.raises(UsageError, match="int"):
+        list(stream([1], "erase"))
+
+
+def test_nothing_stays_behind_without_a_state() -> None:
+    before = time.time()
+    list(stream([{"text": "ann.lee@example.com"}], plan_of()))
+    left = [path for path in Path(tempfile.gettempdir()).glob("sanitize-stream-*") if path.stat().st_mtime >= before]
+    assert not left
