@@ -46,11 +46,6 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     return pl.Series(values.name, np.where(made == own, low + (made - low + 1) % size, made)).cast(pl.String)
 
 
-def _telling(ages: pl.Series) -> pl.Series:
-    """Never: a bare number is an age only by the words around it."""
-    return pl.Series(np.zeros(len(ages), np.bool_))
-
-
 KIND = Kind(
     name="AGE",
     about="the age of a person",
@@ -64,6 +59,5 @@ KIND = Kind(
     normalise=_normalise,
     fake=_fake,
     asked=True,
-    telling=_telling,
     rank=56,
 )

@@ -420,11 +420,6 @@ def _other_time(values: pl.Series, bits: list[I64]) -> pl.Series:
     ).to_series()
 
 
-def _telling(dates: pl.Series) -> pl.Series:
-    """True for a day of a year: a weekday, an hour or a month stands anywhere."""
-    return dates.str.contains(r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
-
 KIND = Kind(
     name="DATE_TIME",
     about="a date, a time of day, a weekday, or a year that the words around it call one",
@@ -439,6 +434,5 @@ KIND = Kind(
     common=True,
     turn=3,
     asked=True,
-    telling=_telling,
     rank=57,
 )
