@@ -1,10 +1,11 @@
 """Precision, recall and F2 of our finders and of their peers on labelled text, per kind and data set, with what they cost.
 
-    python -m benchmarks.detection                          all finders on ../shared/data/pii: benchmarks/results/detection.{json,md}
+    python -m benchmarks.detection                          all finders on ../shared/data/pii: benchmarks/results/detection.json
+                                                            and the tables of docs/detection.md
     python -m benchmarks.detection --data DIR --peers-python /venv/bin/python --results /tmp/x
     python -m benchmarks.detection --find-args "--plan rmft"     ours through `sanitize find` with those options: every finder it runs
 
-A data set is a JSON Lines file of `text` and `spans` (`start`, `stop` or `end` in code points, `label`). `LABELS` says which of our kinds
+A data set is a JSON Lines file of `text` and `spans` (`start` and `end` in code points, `label`). `LABELS` says which of our kinds
 each label is, and `COMPLETE` which kinds a set labels completely: only these are scored on it, since elsewhere a find without a label
 says nothing. Both were fixed before anything was tuned on the sets.
 
@@ -38,6 +39,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "pii"
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "detection.md"  # its tables are those of the last full run
 
 # the label of each data set -> our kind; a set is known by the beginning of its file's name
 LABELS: dict[str, dict[str, str]] = {
@@ -475,6 +478,13 @@ def markdown(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page(result: dict[str, Any]) -> str:
+    """docs/detection.md with the tables of a result."""
+    more = f"\n{result['times_presidio']:.0f} times the rate of Presidio, in the same run.\n" if "times_presidio" in result else ""
+    made = f"<!-- detection -->\n{markdown(result)}{more}<!-- /detection -->"
+    return re.sub(r"(?s)<!-- detection -->.*<!-- /detection -->", lambda _: made, PAGE.read_text("utf-8"))
+
+
 def _with(value: float | None, interval: list[float] | None) -> str:
     return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})" if value is not None and interval else "–"
 
@@ -485,7 +495,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers (default: this one)")
     parser.add_argument("--finders", default="", help="some of them, separated by semicolons (default: all)")
     parser.add_argument("--find-args", help="also run `sanitize find` with these options")
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results", help="where detection.json and .md go")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where detection.json goes")
     parser.add_argument("--spans", type=Path, help="keep every finder's offsets here, and take them from here where they lie")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
@@ -528,7 +538,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         result["times_presidio"] = rates["sanitize"] / rates["presidio"]
     given.results.mkdir(parents=True, exist_ok=True)
     (given.results / "detection.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    (given.results / "detection.md").write_text(markdown(result), "utf-8")
+    if given.results == RESULTS and not given.finders and given.data == DATA:
+        PAGE.write_text(page(result), "utf-8")
     print(markdown(result))
 
 

@@ -112,6 +112,11 @@ def test_without_data_it_says_what_is_missing(tmp_path: Path, folder: str) -> No
         bench.main(["--data", str(tmp_path / folder)])
 
 
+def test_the_page_has_the_tables_of_the_results() -> None:
+    result = json.loads((bench.RESULTS / "detection.json").read_text("utf-8"))
+    assert bench.page(result) == bench.PAGE.read_text("utf-8"), "run python -m benchmarks.detection"
+
+
 def test_an_unknown_finder_lists_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="presidio; scrubadub"):
         bench.main(["--data", str(data(tmp_path, (TEXT, []))), "--finders", "presido"])

@@ -13,20 +13,24 @@ from sanitize.keyed import Draws
 from sanitize.kinds.kind import BOUND, I64, U8, Kind, digits, grid, reshaped, ungrid
 
 _ISSUERS = (  # first and last four digits, and lengths in use (ISO/IEC 7812 ranges as the networks publish them)
+    (1800, 1800, (15,)),  # JCB
+    (2131, 2131, (15,)),
     (2200, 2204, (16, 17, 18, 19)),  # Mir
     (2221, 2720, (16,)),  # Mastercard
     (3000, 3059, (14, 16)),  # Diners
     (3095, 3095, (14, 16)),
     (3400, 3499, (15,)),  # American Express
-    (3528, 3589, (16, 17, 18, 19)),  # JCB
+    (3500, 3599, (16, 17, 18, 19)),  # JCB; of its neighbours, nobody else's
     (3600, 3699, (14, 15, 16, 17, 18, 19)),  # Diners
     (3700, 3799, (15,)),
     (3800, 3999, (14, 16)),
     (4000, 4999, (13, 16, 19)),  # Visa
-    (5000, 5099, (13, 14, 15, 16, 17, 18, 19)),  # Maestro and others
+    (5000, 5099, (12, 13, 14, 15, 16, 17, 18, 19)),  # Maestro and others
     (5100, 5599, (16,)),  # Mastercard
-    (5600, 5899, (13, 14, 15, 16, 17, 18, 19)),
+    (5600, 5899, (12, 13, 14, 15, 16, 17, 18, 19)),
     (6000, 6999, (13, 14, 15, 16, 17, 18, 19)),  # Maestro, Discover, UnionPay, RuPay
+    (6304, 6304, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (6759, 6763, (12, 13, 14, 15, 16, 17, 18, 19)),
 )
 _LENGTHS = np.zeros(10_000, np.uint32)  # bit n of entry p: numbers that begin with p may have n digits
 for _low, _high, _sizes in _ISSUERS:
@@ -101,7 +105,7 @@ KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
     pattern=(
-        rf"{BOUND}(?:[2-6][0-9]{{12,18}}|[2-6][0-9]{{3}}(?:-[0-9]{{4}}){{3}}(?:-[0-9]{{1,3}})?|"
+        rf"{BOUND}(?:[2-6][0-9]{{12,18}}|1800[0-9]{{11}}|(?:5[0678]|6[37])[0-9]{{10}}|[2-6][0-9]{{3}}(?:-[0-9]{{4}}){{3}}(?:-[0-9]{{1,3}})?|"
         rf"[2-6][0-9]{{3}}(?:[ -][0-9]{{4}}){{2}}[ -][0-9]{{1,4}}|3[0-9]{{3}}[ -][0-9]{{6}}[ -][0-9]{{4,5}}){BOUND}"
     ),
     check=_check,

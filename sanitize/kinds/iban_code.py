@@ -1,4 +1,4 @@
-"""International bank account numbers, in capitals, written in one piece or in groups of four.
+"""International bank account numbers: in capitals, written in one piece or in groups of four, or in small letters in one piece.
 
 The pattern knows the length each country uses, so that it stops where the number ends: `BE68 5390 0754 7034 IBAN` holds one of
 sixteen characters. Identity: without blanks.
@@ -42,6 +42,8 @@ def _pattern() -> str:
         groups, rest = divmod(length - 4, 4)
         tail = f" ?[A-Z0-9]{{{rest}}}" if rest else ""
         branches.append(f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?: ?[A-Z0-9]{{4}}){{{groups}}}{tail}")
+        # in small letters, as people type it: in one piece only
+        branches.append(f"(?:{'|'.join(countries.lower().split())})[0-9]{{2}}[a-z0-9]{{{length - 4}}}")
     return f"{BOUND}(?:{'|'.join(branches)}){BOUND}"
 
 

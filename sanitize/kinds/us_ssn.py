@@ -1,11 +1,15 @@
-"""United States social security numbers, `ddd-dd-dddd` with hyphens or blanks. Identity: the nine digits."""
+"""United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots, or nine bare digits behind their name.
+
+Identity: the nine digits.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, WORD, Kind, drawn, grid, ungrid
+from sanitize.kinds.kind import BOUND, WORD, Kind, digits, drawn, grid, ungrid
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -13,7 +17,7 @@ def _check(values: pl.Series) -> pl.Series:
     plain = _normalise(values)
     separators = values.str.replace_all("[0-9]", "")
     return pl.select(
-        pl.when(separators.is_in(["- ", " -"]))
+        pl.when(~separators.is_in(["", "--", "  ", ".."]))
         .then(pl.lit("separator"))
         .when(plain.str.contains(r"\A(?:000|666|9)|\A[0-9]{3}00|0000\z"))
         .then(pl.lit("range"))
@@ -28,22 +32,27 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     """Another number that could be given out. `reserved`: one of 987-65-4320 to 4329, set aside for advertisements; the check
     refuses these on purpose, as it does every area above 899, so that they are not found again.
     """
-    rows = grid(values, width=11)
+    rows = grid(values)
     if reserved:
         numbers = 987_654_320 + drawn(draws, 0, 10)
     else:
         area = 1 + drawn(draws, 0, 898)
         area += area >= 666
         numbers = area * 1_000_000 + (1 + drawn(draws, 1, 99)) * 10_000 + 1 + drawn(draws, 2, 9_999)
-    for power, column in enumerate((10, 9, 8, 7, 5, 4, 2, 1, 0)):
-        rows[:, column] = 48 + numbers // 10**power % 10
+    place = np.where(digits(rows), np.cumsum(digits(rows), axis=1) - 1, -1)
+    for at in range(9):
+        rows[place == at] = (48 + numbers // 10 ** (8 - at) % 10)[(place == at).any(axis=1)]
     return ungrid(rows, values.name)
 
 
+_PLAIN = rf"{BOUND}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUND}"
+_NAMED = rf"{BOUND}(?:[Ss][Ss][Nn]|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY)(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: is |[: #=]){{1,3}}"
 KIND = Kind(
     name="US_SSN",
     about="a United States social security number",
-    pattern=rf"{BOUND}[0-9]{{3}}[ -][0-9]{{2}}[ -][0-9]{{4}}{BOUND}",
+    pattern=rf"{_PLAIN}|{_NAMED}[0-9]{{9}}{BOUND}",
+    lead=_NAMED,
+    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:{_PLAIN}|(?:{_NAMED})?[0-9]{{9}})\z"),
     check=_check,
     normalise=_normalise,
     fake=_fake,
