@@ -75,7 +75,7 @@ _BODY = (
     "software technologies technology solutions services service energy power gas oil pipeline electric airlines airways motors "
     "records entertainment pictures films studios games gmbh ag sa plc act agreement award awards cup prize festival war battle "
     "treaty edition version project program plan report conference meeting party government parliament congress senate army navy "
-    "force police account industries sons brothers "
+    "force police account industries sons brothers markets global international newswires newsletter "
 )
 _PLACES = (
     "paris london berlin madrid rome vienna amsterdam brussels lisbon dublin athens oslo stockholm copenhagen helsinki warsaw "

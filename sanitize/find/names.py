@@ -310,7 +310,7 @@ class _Prose:
         w, count = self.w, len(self.w.start)
         told = np.zeros(count)
         end = run_end
-        near = w.joined | (w.same & (w.gap == 2))  # `Mr. Roe`, `Hi, Ann`
+        near = w.joined | (w.same & (w.gap == 2) & (w.after == 46))  # `Mr. Roe`, not `President, Acorn`
         sign = (_SIGN[w.after] | ~w.same)[end]
         titled = opens & _before(self.title & near)
         greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
