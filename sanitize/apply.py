@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from sanitize import tables
 from sanitize.cells import Leaf, replaced
 from sanitize.keyed import Key, pseudonyms
+from sanitize.kinds.kind import every_kind
 from sanitize.ledger import Spent
 from sanitize.part import Batch, Counts, Editor, Rewrites, Sight
 from sanitize.past import followed
@@ -410,6 +411,10 @@ class Sheet:
         self.kept_rows = kept
         # what a mechanism leaves by its own claim is counted, and not looked for by the leak check
         checked = ~np.logical_or.reduce([found.kept[no][kept] for no in self.unchecked]) if self.unchecked else np.ones(len(kept), np.bool_)
+        # nor what stands for other things elsewhere
+        known = every_kind()
+        common = np.array([name in known and known[name].common for name in found.names.to_pylist()] + [False], np.bool_)
+        checked &= ~common[found.kind[kept]]
         kept, shift = kept[checked], shift[checked]
         return pa.table(
             [

@@ -319,8 +319,8 @@ class _Seen:
         edits = edits.filter(pl.col("kind").is_in(list(every_kind())))  # a mention becomes a label, which stands for no value
         asked = []
         for (name,), group in edits.group_by("kind"):
-            if str(name) not in every_kind():
-                continue  # a word that is no value of any kind
+            if str(name) not in every_kind() or every_kind()[str(name)].common:
+                continue  # a word that is no value of any kind, or of one whose stand-ins may be values
             normal = every_kind()[str(name)].normalise(group["value"])
             asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:

@@ -146,8 +146,10 @@ class Plan(BaseModel):
 
     @property
     def checked(self) -> list[str]:
-        """The kinds whose values the leak check looks for: those that are edited by a part that promises what is left."""
-        return [kind for kind, number in self.edited.items() if self.editors[number].policy != "ledger"]
+        """The kinds whose values the leak check looks for: those that are edited by a part that promises what is left, and whose texts do
+        not stand for other things elsewhere."""
+        promised = [kind for kind, number in self.edited.items() if self.editors[number].policy != "ledger"]
+        return [kind for kind in promised if not every_kind()[kind].common]
 
     @property
     def edited(self) -> dict[str, int]:
@@ -275,7 +277,7 @@ def _finders(find: Find, where: str) -> tuple[Finder, ...]:
 def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:
     """The kinds that a plan with these countries may name."""
     try:
-        return kinds_of(countries)
+        return kinds_of(countries, every_kind())
     except PlanError as error:
         raise PlanError(f"{where}: {error}") from None
 

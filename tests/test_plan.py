@@ -265,6 +265,7 @@ def test_resolved_holds_every_setting() -> None:
         "keep": 1,
         "anchors": ["first", "last", "domain"],
         "stores": "corpus",
+        "avoid": "corpus",
         "reserved": False,
     }
     assert set(resolved) == {"name", "about", "publishable", "leave", "find", "drop", "edit"}

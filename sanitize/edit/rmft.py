@@ -148,7 +148,10 @@ class Rmft(Editor):
         return np.concatenate([rows[where], named]), pa.concat_arrays([texts, _labels(one, len(named))])
 
     def _fresh(self, one: Kind, make: _Make, doc_no: I64, draws: Draws) -> pa.Array:
-        """One text for each occurrence, drawn again until it is no real value and new in its document."""
+        """One text for each occurrence, drawn again until it is no real value and new in its document; of a kind with few and common
+        values, the first that is drawn."""
+        if one.common:
+            return make(np.arange(len(draws)), draws.again(0), 0)[0]
         pending = np.arange(len(draws))
         texts: list[pa.Array] = []
         rows: list[npt.NDArray[np.intp]] = []

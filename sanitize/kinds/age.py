@@ -53,9 +53,11 @@ KIND = Kind(
     lead=_AHEAD,
     trail=rf"{_BEHIND}{BOUND}",
     accepts=_accepts,
+    common=True,
     turn=3,
     check=_check,
     normalise=_normalise,
     fake=_fake,
+    asked=True,
     rank=56,
 )

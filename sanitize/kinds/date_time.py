@@ -431,6 +431,8 @@ KIND = Kind(
     fake=_fake,
     not_before=WORD + b":.",
     not_after=WORD,
+    common=True,
     turn=3,
+    asked=True,
     rank=57,
 )

@@ -56,10 +56,13 @@ class Kind:
     context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
                it (up to 16), in the same text; every byte beyond ASCII is a blank there. It looks at nothing else, so that a split of a
                corpus changes nothing.
+    common     Texts of this kind stand for other things elsewhere (2001, 64, 10:30), and there are few of them. Each one found is
+               edited; the leak check does not look for its text in other places, and its stand-in may be a value of the corpus.
     turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is
                looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
                large for the engine to keep, and several times slower.
     country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
+    asked      Looked for only where a plan names it: it is frequent, says little of anybody by itself, and would cost every plan.
     """
 
     name: str
@@ -79,8 +82,10 @@ class Kind:
     gate: tuple[tuple[str, ...], str] | None = None
     doubtful: Callable[[pl.Series], pl.Series] | None = None
     context: Callable[[pl.DataFrame], pl.Series] | None = None
+    common: bool = False
     turn: int = 1
     country: str | None = None
+    asked: bool = False
     telling: Callable[[pl.Series], pl.Series] | None = None
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
@@ -94,14 +99,18 @@ class Kind:
         return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z" if self.pattern else r"[\p{L}\p{N}]")
 
 
-def kinds(countries: Iterable[str] = ()) -> dict[str, Kind]:
-    """The kinds that are looked for, by name, in the order in which they are asked: those of every country alike, and the national
-    identifiers of the `countries` named. Raises PlanError for a country that has none here."""
-    chosen = {country.upper() for country in countries}
+def kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str, Kind]:
+    """The kinds that are looked for, by name, in the order in which they are asked: those of every country alike that need not be asked
+    for or are `named`, and the national identifiers of the `countries` given. Raises PlanError for a country that has none here."""
+    chosen, also = {country.upper() for country in countries}, set(named)
     for country in sorted(chosen):
         if country not in known_countries():
             raise PlanError(f"find.countries: no identifiers of {country!r} are known; {nearest(country, known_countries())}")
-    return {name: one for name, one in every_kind().items() if one.country is None or one.country in chosen}
+    return {
+        name: one
+        for name, one in every_kind().items()
+        if (one.country in chosen if one.country is not None else not one.asked or name in also)
+    }
 
 
 @functools.cache

@@ -164,6 +164,9 @@ def test_fakes_keep_the_shape_and_are_accepted() -> None:
     shape = [re.sub("[0-9]", "0", value) for value in values]
     assert [re.sub("[0-9]", "0", fake) for fake in fakes] == shape
     assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.99
+    for value in BY_SHAPE + BY_WORDS:
+        alone = KIND.fake(pl.Series([value]), draws(1), False)
+        assert re.sub("[0-9]", "0", alone[0]) == re.sub("[0-9]", "0", value)
     # zeros that say what kind of number it is stay
     zeros = values.str.extract(r"\A([(]?0*)")
     assert fakes.str.starts_with(zeros).all()

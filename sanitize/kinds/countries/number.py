@@ -86,6 +86,7 @@ def number(
     separators: bytes = b" ./-",
     make: Callable[[U8, Draws], U8] | None = None,
     rank: int = RANK,
+    turn: int = 2,
     shorten: Callable[[pl.Series], pl.Series] | None = None,
 ) -> Kind:
     """A national identifier.
@@ -94,6 +95,7 @@ def number(
     sound      True where the characters of an identity form are such a number: check characters, dates, ranges.
     alphabets  What may stand in each place of the identity form; its length is theirs. A fake is drawn from them, or by `make`; the last
                `tail` places are then set so that it is sound. `reserved`: the same for numbers given to nobody.
+    turn       3 where a telephone number may have the same shape, and should be taken for one (see `Kind.turn`).
     separators Bytes between the groups, which the identity form leaves out; `shorten` makes the identity form of what is then left.
     """
     width = len(alphabets)
@@ -143,7 +145,7 @@ def number(
         normalise=normalise,
         fake=fake,
         lead=lead,
-        turn=2,
+        turn=turn,
         rank=rank,
     )
 
