@@ -266,5 +266,6 @@ def test_resolved_holds_every_setting() -> None:
         "anchors": ["first", "last", "domain"],
         "stores": "corpus",
         "reserved": False,
+        "avoid": "corpus",
     }
     assert set(resolved) == {"name", "about", "publishable", "leave", "find", "drop", "edit"}
