@@ -267,5 +267,6 @@ def test_resolved_holds_every_setting() -> None:
         "stores": "corpus",
         "avoid": "corpus",
         "reserved": False,
+        "avoid": "corpus",
     }
     assert set(resolved) == {"name", "about", "publishable", "leave", "find", "drop", "edit"}
