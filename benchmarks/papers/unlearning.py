@@ -498,8 +498,9 @@ def criteria(seeds: Sequence[Seed], size: Size) -> tuple[dict[str, Criterion], d
         "fq_dp2u_sgd": Criterion(value=of("DP2U-SGD", "forget_quality"), paper=0.9003, threshold=0.05, headline=False),
         "mu_ratio_sgd": Criterion(
             value=of("DP2U-SGD", "model_utility") / of("RFS-R", "model_utility"), paper=0.9622, threshold=0.9, headline=False,
-            note="a private base learns next to nothing from so few records, and noise takes from it what it had read, so that half the "
-            "epochs have more to do; the paper's base does not learn either (its utility is the same at any epsilon), but is a large model",
+            note="a private base learns next to nothing from so few records: its utilities are those of the pretrained model, and half the "
+            "epochs then begin where retraining began (the mean is pulled down by what it knows of lands). The paper's base does not learn "
+            "either, its utility is the same at any epsilon, but it is a large model",
         ),
         "ga_utility_any_lr": Criterion(
             value=float(any_rate.filter(pl.col("method") == "GA")["model_utility"].min() or 0.0), paper=0.0, threshold=0.35, above=False,
