@@ -253,20 +253,20 @@ def direct(model: Model, records: Records, attack: Attack, finder: Finder = valu
         _filled(attack.direct_prompt, around(records.texts[text_no], label), label)
         for text_no, label in keys.select("text_no", "label").iter_rows()
     ]
-    plain = _with(attack, temperature=1.0)
+    plain = changed(attack, temperature=1.0)
     return _by_key(_said(model, prompts, plain, queries=1, new_tokens=SHORT), keys, attack, finder)
 
 
 def tab(model: Model, records: Records, attack: Attack, finder: Finder = values_in) -> pl.DataFrame:
     """TAB (Inan et al. 2021): one continuation of what stands before the key's first place."""
     prompts = [found[0] or attack.empty_prompt for found in _prefixes(records)]
-    plain = _with(attack, temperature=1.0, top_k=40, top_p=None, chat=False)
+    plain = changed(attack, temperature=1.0, top_k=40, top_p=None, chat=False)
     return _by_key(_said(model, prompts, plain, queries=1, new_tokens=SHORT), records.keys, attack, finder)
 
 
 def p2p(model: Model, records: Records, attack: Attack, finder: Finder = values_in, *, queries: int = 64) -> pl.DataFrame:
     """P2P's candidates (Lukas et al. 2023, as R.R. runs it): TAB asked many times at all of a key's places, longest prefix first."""
-    plain = _with(attack, temperature=1.0, top_k=40, top_p=None, chat=False)
+    plain = changed(attack, temperature=1.0, top_k=40, top_p=None, chat=False)
     prefixes = [sorted(found, key=len, reverse=True) for found in _prefixes(records)]
     prompts = [found[query % len(found)] or attack.empty_prompt for found in prefixes for query in range(queries)]
     said = _said(model, prompts, plain, queries=1, new_tokens=SHORT)
@@ -292,7 +292,8 @@ def _prefixes(records: Records) -> list[list[str]]:
     return found
 
 
-def _with(attack: Attack, **changes: Any) -> Attack:
+def changed(attack: Attack, **changes: Any) -> Attack:
+    """The same attack with other settings."""
     return Attack(**{**{name: getattr(attack, name) for name in Attack.__dataclass_fields__}, **changes})
 
 

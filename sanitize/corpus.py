@@ -92,6 +92,8 @@ def documents_of(survey: Survey, staged: Mapping[int, Mapping[str, Any]], work: 
             columns = {name: name for name in survey.schema.names}
         sources.append(Source(path=path, rows=rows, first_doc_no=first, columns=columns))
         first += rows
+    if not first and survey.layout.sample:
+        raise InputRefused("the sample holds no record; take a larger share (--sample)")
     if not first:
         raise InputRefused("the input holds no record at all; expected at least one document")
     return Documents(sources=tuple(sources), schema=survey.schema, main=leaf_named(survey.layout.leaf, survey.schema))

@@ -51,9 +51,10 @@ def for_editors(
     folder: Path,
     ground: Ground | None = None,
     blacklist: Path | None = None,
+    fewer: bool = False,
 ) -> tuple[Counts, ...]:
     """What each editor needs, as files in `folder`. `ground` is asked by editors that look at texts first; `blacklist` is the table of the
-    plan, empty where none was counted."""
+    plan, empty where none was counted. `counted` is of the whole corpus; `fewer` says that `occurrences` are fewer."""
     found: list[Counts] = []
     left: Sequence[Path] = [without(engine, occurrences, drops, folder / "left.parquet")] if drops else occurrences
     taken: set[str] = set()
@@ -63,7 +64,7 @@ def for_editors(
         chosen_kinds = sorted(set(editor.kinds) - taken)
         pq.write_table(pa.table({"kind": pa.array(chosen_kinds, pa.string())}), chosen)
         taken |= set(editor.kinds)
-        untouched = number == 0 and not drops
+        untouched = number == 0 and not drops and not fewer
         if editor.keep and "firsts" in editor.needs:
             tables["firsts"] = folder / f"{number}-firsts.parquet"
             if untouched and editor.keep == 1:

@@ -45,10 +45,10 @@ _PLAIN, _IDENTITY, _DIGITS, _REAL = 0, 1, 2, 3  # _REAL: a value that need not g
 
 
 def write_passes(
-    values: Sequence[Path], edited: Sequence[str], folder: Path, size: int = PASS, also: Sequence[int] = ()
+    values: Sequence[Path], edited: Sequence[str], folder: Path, size: int = PASS, also: Sequence[int] = (), alone: Sequence[int] = ()
 ) -> tuple[list[Path], int]:
     """The passes over the values in the vault, as files in `folder`, and how many distinct values have to go: those of the edited kinds
-    and those whose `value_id` is in `also`."""
+    without those whose `value_id` is in `alone`, and those in `also`."""
     count = max(1, -(-sum(pq.read_metadata(path).num_rows for path in values) // size))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -56,7 +56,7 @@ def write_passes(
     writers = [pa.ipc.new_stream(part, _ROWS) for part in parts]
     try:
         for path in values:
-            rows = _forms_of(pl.DataFrame(pq.read_table(path, partitioning=None)), edited, also)
+            rows = _forms_of(pl.DataFrame(pq.read_table(path, partitioning=None)), edited, also, alone)
             of = rows["value_id"].to_numpy() % count
             for number, writer in enumerate(writers):
                 mine = rows if count == 1 else rows.filter(pl.Series(of == number))
@@ -76,7 +76,7 @@ def write_passes(
     return made, distinct
 
 
-def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int]) -> pl.DataFrame:
+def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], alone: Sequence[int]) -> pl.DataFrame:
     """The rows of a pass for a table of values."""
     numbers = {name: number for number, name in enumerate(every_kind())}
     frame = frame.with_columns(
@@ -84,7 +84,8 @@ def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int]) -
     )
     frame = frame.with_columns(
         number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
-        goes=pl.col("kind").is_in(list(edited)) | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode()),
+        goes=(pl.col("kind").is_in(list(edited)) & ~pl.col("value_id").is_in(pl.Series(alone, dtype=pl.Int64).implode()))
+        | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode()),
     )
     going = frame.filter("goes")
 

@@ -59,6 +59,7 @@ class FindTask:
     folder: Path  # attempts are written here: <table>.parquet
     finders: tuple[Finder, ...] = PATTERNS
     countries: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()  # kinds that are looked for on request
     before: FirstRound | None = None
 
     @property
@@ -81,7 +82,7 @@ class FirstRound:
 def find_task(task: FindTask) -> dict[str, Any]:
     """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""
     names = pa.array(list(every_kind()), pa.string())
-    finder = patterns.Patterns(task.key, task.countries)
+    finder = patterns.Patterns(task.key, task.countries, task.named)
     look = _Look(task, finder)
     made = _Made(task, names)
     text_bytes = documents = 0
@@ -546,5 +547,10 @@ def otherwise(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     uses, uses_now = ([one[0]["use"] for one in told["finders"]] for told in (was, now))
     if uses != uses_now:
         return f"other finders ({', '.join(uses)})"
-    said = {"finders": "other settings of its finders", "countries": "other countries", "known": "another list of known values"}
+    said = {
+        "finders": "other settings of its finders",
+        "countries": "other countries",
+        "named": "other kinds on request",
+        "known": "another list of known values",
+    }
     return next((why for what, why in said.items() if was.get(what) != now[what]), "other settings")

@@ -33,12 +33,13 @@ from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
 from sanitize.find.known import read_list
 from sanitize.keyed import Key
+from sanitize.kinds.kind import every_kind
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
 from sanitize.part import Finder
 from sanitize.progress import Step
 from sanitize.publish import Job, hashed, mend, perform
-from sanitize.read import Survey
+from sanitize.read import Sample, Survey, sampled
 from sanitize.reading import Reading, size_of, surveyed
 from sanitize.settings import Settings as Settings
 from sanitize.settings import Stages as Stages
@@ -66,10 +67,13 @@ class Indexing:
         settings: Settings,
         finders: Sequence[Finder] = index.PATTERNS,
         countries: Sequence[str] = (),
+        kinds: Sequence[str] = (),
     ) -> None:
-        """`finders` and `countries` are a plan's: an index that was made with others is made again."""
+        """`finders`, `countries` and `kinds` are a plan's: an index that was made with others is made again. Of the kinds only those matter
+        that are looked for on request."""
         self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
         self.finders, self.countries = tuple(one.settled() for one in finders), tuple(sorted(countries))
+        self.named = tuple(sorted(name for name in set(kinds) if every_kind()[name].asked))
         self.stages = Stages(progress=settings.progress)
         self._sizes: dict[int, int] = {}  # bytes of text of each range of documents, by its first one, once they are known
         self.notes: list[str] = []
@@ -127,6 +131,9 @@ class Indexing:
         crash.at("work:made")
         vault.tidy(self.work)
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
+        if self.settings.sample < 1:
+            self.survey = sampled(self.survey, Sample(self.settings.sample, self.key.subkey("sample")))
+            self.notes.append(f"this is a sample of {self.settings.sample:.3g} of the documents (--sample)")
 
     def hold(self, out: Path) -> None:
         """Hold OUT's name too, to the end: of two runs towards one OUT the second stops here, whatever its WORK."""
@@ -200,7 +207,7 @@ class Indexing:
         finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
         # the list is known by a keyed hash: index.json says nothing of it
         told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
-        return {"finders": finders, "countries": list(self.countries), "known": told}
+        return {"finders": finders, "countries": list(self.countries), "named": list(self.named), "known": told}
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -215,7 +222,13 @@ class Indexing:
             (settings.rows_per_shard, settings.max_doc_bytes),
             [str(leaf) for leaf in self.leaves],
             self.looked_for,
+            *self._sample,
         )
+
+    @property
+    def _sample(self) -> list[object]:
+        """What a sample hangs on, where this is one."""
+        return [self.settings.sample, self.key.id] if self.settings.sample < 1 else []
 
     def record_of(self, room: str, *more: object) -> str:
         """The fingerprint of a room's records: what the room depends on, and the libraries at work in it."""
@@ -235,6 +248,7 @@ class Indexing:
         if not before or before.get("fingerprint") == self.fingerprint:
             return before
         same_input = before.get("inputs") == self.inputs_hash()
+        same_documents = same_input and before.get("sample", 1.0) == self.settings.sample
         if not same_input and not self.settings.replace:
             raise UsageError(
                 f"{self.work}: holds the index of another input ({self.difference(before.get('files') or [])}); nothing was touched. "
@@ -261,7 +275,7 @@ class Indexing:
             "vault/values",
             "vault/rounds",
             "quarantine",
-            *(() if same_input else ("documents", "tasks")),
+            *(() if same_documents else ("documents", "tasks")),
         ):
             shutil.rmtree(self.work / name, ignore_errors=True)
         return {}
@@ -299,6 +313,7 @@ class Indexing:
                 "key_id": self.key.id,
                 "looked_for": self.looked_for,
                 "inputs": self.inputs_hash(),
+                "sample": self.settings.sample,
                 "files": self.input_files,
                 "documents": self.documents.to_json(),
                 "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
@@ -343,7 +358,7 @@ class Indexing:
             survey=self.survey,
             named=tuple(map(str, self.inputs)),
             work=self.work,
-            fingerprint=self.record_of("read", str(self.survey.schema)),
+            fingerprint=self.record_of("read", str(self.survey.schema), *self._sample),
             max_doc_bytes=self.settings.max_doc_bytes,
             run=self._untrusted,
         )
@@ -406,6 +421,7 @@ class Indexing:
             folder=self.work / "spill" / spill,
             finders=self.finders,
             countries=self.countries,
+            named=self.named,
         )
 
     def _second_round(self, results: Sequence[dict[str, Any]], aside: list[int]) -> list[dict[str, Any]]:

@@ -87,9 +87,9 @@ class Flagged:
         return len(self.kind)
 
     @classmethod
-    def write(cls, values: Sequence[Path], edited: Sequence[str], out: Path, also: Sequence[int] = ()) -> int:
-        """Gather the forms of all values of the edited kinds, and of those whose `value_id` is in `also`, from the vault into one file;
-        returns how many distinct values.
+    def write(cls, values: Sequence[Path], edited: Sequence[str], out: Path, also: Sequence[int] = (), alone: Sequence[int] = ()) -> int:
+        """Gather the forms of all values of the edited kinds without those whose `value_id` is in `alone`, and of those in `also`, from the
+        vault into one file; returns how many distinct values.
 
         The forms are parted by ranges of the alphabet on the disk, and sorted range by range: memory is that of one range.
         """
@@ -108,7 +108,8 @@ class Flagged:
             writers = [open_files.enter_context(pa.ipc.new_stream(part, _FORMS)) for part in parts]
             for path in values:
                 table = pq.read_table(path, columns=["value_id", "kind", "value", "normalised"], partitioning=None)
-                goes = pl.col("kind").is_in(list(edited)) | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode())
+                goes = pl.col("kind").is_in(list(edited)) & ~pl.col("value_id").is_in(pl.Series(alone, dtype=pl.Int64).implode())
+                goes = goes | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode())
                 frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String)).filter(goes)
                 frame = frame.with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
                 frame, common = _told_apart(frame)

@@ -56,6 +56,7 @@ Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (def
 MemoryLimit = Annotated[str, typer.Option(help="for counting, and for reading one piece of an input; see docs/input.md")]
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
 MaxQuarantine = Annotated[str, typer.Option(help="the share of records that may be set aside")]
+SampleOf = Annotated[str, typer.Option("--sample", metavar="SHARE", help="only this share of the documents, drawn by their ids")]
 MaxDocBytes = Annotated[int, typer.Option(min=1, max=1 << 29, help="larger documents are set aside")]
 Strict = Annotated[bool, typer.Option("--strict", help="set nothing aside: stop at the first bad record")]
 
@@ -92,12 +93,13 @@ def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
         max_doc_bytes=said["max_doc_bytes"],
         max_quarantine=share(said["max_quarantine"]),
         strict=said["strict"],
+        sample=share(said.get("sample", "100%"), "--sample"),
         progress=shower(said["quiet"]),
         **more,
     )
 
 
-def share(text: str) -> float:
+def share(text: str, option: str = "--max-quarantine") -> float:
     """A share of the records, as `10%` or `0.1`."""
     from sanitize.errors import UsageError
 
@@ -106,7 +108,7 @@ def share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise UsageError(f"--max-quarantine {text}: expected a share of the records, such as 10% or 0.1")
+        raise UsageError(f"{option} {text}: expected a share of the records, such as 10% or 0.1")
     return share
 
 

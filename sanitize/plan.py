@@ -11,11 +11,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanitize import part as parts
+from sanitize.chosen import Rules
 from sanitize.errors import PlanError, nearest
 from sanitize.kinds.kind import Kind, every_kind
 from sanitize.kinds.kind import kinds as kinds_of
@@ -26,12 +27,24 @@ from sanitize.render import visible
 
 class Find(BaseModel):
     """The `[find]` table: kinds; finders, each by its name or as a table with its settings (`{use = "ner", model = "PATH"}`); and countries
-    whose own kinds are looked for, by their two letters."""
+    whose own kinds are looked for, by their two letters.
+
+    `allow`, `deny` and `min_score`, by kind, choose among what the index holds, without reading anything again: values (`*` and `?` as
+    in file names, `@example.com` for a host) that are left as they are, values that are taken all the same, and the least score.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kinds: tuple[str, ...]
     finders: tuple[str | dict[str, Any], ...] = ("patterns",)
     countries: tuple[str, ...] = ()
+    allow: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    deny: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    min_score: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+
+    @property
+    def rules(self) -> Rules:
+        """What of the index the plan takes."""
+        return Rules(self.allow, self.deny, self.min_score)
 
 
 class Blacklist(BaseModel):
@@ -198,6 +211,14 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
                 raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
             if kind not in shape.find.kinds:
                 raise PlanError(f"{where}: {place} names {kind}, which is not in find.kinds; add it there, or take it out here")
+    for what, listed in (("allow", shape.find.allow), ("deny", shape.find.deny), ("min_score", shape.find.min_score)):
+        for kind, entries in listed.items():
+            if kind not in known:
+                raise PlanError(f"{where}: find.{what}: there is no kind {kind!r}; {nearest(kind, known)}")
+            if kind not in shape.find.kinds:
+                raise PlanError(f"{where}: find.{what} names {kind}, which is not in find.kinds; add it there, or take it out here")
+            if what != "min_score" and not (isinstance(entries, tuple) and entries and all(entries)):
+                raise PlanError(f"{where}: find.{what}.{kind} lists nothing, or an empty value; expected values such as *@example.com")
     for number, editor in enumerate(editors):
         if "blacklist" in editor.needs and shape.blacklist is None:
             raise PlanError(f"{where}: edit[{number}].use = {editor.use!r} masks what a blacklist lists; give the plan a [blacklist] table")
@@ -256,7 +277,7 @@ def _finders(find: Find, where: str) -> tuple[Finder, ...]:
 def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:
     """The kinds that a plan with these countries may name."""
     try:
-        return kinds_of(countries)
+        return kinds_of(countries, every_kind())
     except PlanError as error:
         raise PlanError(f"{where}: {error}") from None
 

@@ -73,6 +73,7 @@ class _Settings(BaseModel):
     rows_per_shard: int = Field(ge=1, le=1 << 19)
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
+    sample: float = Field(default=1.0, gt=0, le=1)
     roles: _Roles
     erased: dict[str, int] = Field(default_factory=dict)
 
@@ -134,6 +135,7 @@ def replay(
         max_doc_bytes=said.settings.max_doc_bytes,
         max_quarantine=1.0,  # how many may be set aside was decided when the manifest was written
         verify=said.settings.verify,
+        sample=said.settings.sample,
         progress=progress,
     )
     made: dict[str, Any] = {}
@@ -143,7 +145,7 @@ def replay(
         if not (made["same"] or anyway):
             raise _Different
 
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries) as index:
+    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
         _same_inputs(path, said, [(size, known) for (_, size), known in zip(index.survey.files, index.input_hashes, strict=True)])
         ran = Run(index, plan, out, accept)
         if ran.hash != said.plan_hash:

@@ -24,7 +24,7 @@ from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError
-from sanitize.find.known import read_list
+from sanitize.find.known import listed_for
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
@@ -38,6 +38,7 @@ from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_name
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
+from sanitize.taken import Taken
 from sanitize.verify import VERSION as VERIFY
 from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
@@ -56,6 +57,7 @@ class Run:
         self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
         self.spends = any(editor.unit for editor in plan.editors)
+        self.taken = Taken(index, self.folder, plan.find.rules)
         self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
 
@@ -81,6 +83,7 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "plan.json", self.plan.resolved())
         crash.at("run:described")
+        self.taken.choose(self._job, self.erased.values)
         drops = self._drop()
         listed = self._blacklist(drops)
         counted = self._count(drops)
@@ -163,7 +166,7 @@ class Run:
             documents=self.index.documents,
             leaves=self.index.leaves,
             ranges=self.index.ranges,
-            occurrences=self.index.files("tables", "occurrences"),
+            occurrences=self.taken.occurrences,
             folder=folder,
             spill=self.index.work / "spill",
             fingerprint=self.index.record_of("plan", self.hash, *([self.erased.users] if self.written else [])),
@@ -210,12 +213,8 @@ class Run:
 
     def _kinds(self, documents_by_kind: dict[str, int], drops: Sequence[Path]) -> dict[str, dict[str, Any]]:
         """What was found, by kind, in the documents that remain."""
-        left = None
-        if drops:
-            with self.index.stages.measure("count"), disk_trouble(self.index.work):
-                remaining = [self.folder / "counts" / "left.parquet"]
-                left = counts.kinds_left(self.index.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
-        return kinds_found(self.plan, self.index.value_counts, self.index.files("tables", "skipped"), documents_by_kind, left)
+        left = self.taken.kinds_left(bool(drops))
+        return kinds_found(self.plan, self.index.value_counts, self.taken.skipped, documents_by_kind, left)
 
     def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
         """What the editors need counted, in their order."""
@@ -227,7 +226,8 @@ class Run:
             found = counts.for_editors(
                 self.index.engine,
                 tuple(self.plan.editors),
-                occurrences=self.index.files("tables", "occurrences"),
+                occurrences=self.taken.occurrences,
+                fewer=bool(self.plan.find.rules),
                 counted=self.index.value_counts,
                 values=self.index.files("vault", "values"),
                 drops=drops,
@@ -281,7 +281,11 @@ class Run:
                     "flagged",
                     lambda task: {
                         "values": Flagged.write(
-                            self.index.files("vault", "values"), self.plan.checked, task.folder / "flagged.parquet", self.erased.values
+                            self.index.files("vault", "values"),
+                            self.plan.checked,
+                            task.folder / "flagged.parquet",
+                            self.erased.values,
+                            self.taken.alone,
                         )
                     },
                     Aside(self.index.work / "spill" / "flagged"),
@@ -308,7 +312,8 @@ class Run:
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
             values = self.index.files("vault", "values")
-            self.passes, _ = write_passes(values, self.plan.checked, work / "spill" / "passes", also=self.erased.values)
+            passes = work / "spill" / "passes"
+            self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -373,7 +378,7 @@ class Run:
             editors=tuple(self.plan.editors),
             counts=counted,
             by_position=self.index.by_position and not self.ordered,
-            occurrences=(self.index.work / "tables" / "occurrences" / f"{no:05d}.parquet", *mentioned, *sweep),
+            occurrences=(self.taken.occurrences[no], *mentioned, *sweep),
             gone=(*numbers.tolist(), *written),
             folder=self.index.work / "spill" / f"apply-{no}",
             erased=erased,
@@ -506,6 +511,7 @@ class Run:
             "rows_per_shard": settings.rows_per_shard,
             "max_doc_bytes": settings.max_doc_bytes,
             "verify": settings.verify,
+            "sample": settings.sample,
             "roles": asdict(settings.columns.roles),
             "erased": self.erased.told,
         }
@@ -575,14 +581,10 @@ def run(
     out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
     vault.apart(inputs, out, work)
     settings = settings or Settings()
+    if settings.known:
+        listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
-    for kind in read_list(settings.known)["kind"].unique(maintain_order=True) if settings.known else ():
-        if kind not in plan.find.kinds:
-            raise UsageError(
-                f"--known {settings.known}: lists values of {kind}, and plan {plan.name} says nothing of that kind; "
-                "add it to find.kinds, and to an [[edit]] or to leave"
-            )
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries) as index:
+    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
         return Told("run", Run(index, plan, out).sanitize())
 
 
@@ -591,5 +593,5 @@ def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | No
     vault.apart(inputs, None, Path(work))
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries) as index:
+    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
         return Told("find", index.find())

@@ -32,6 +32,7 @@ class Settings:
     max_doc_bytes: int = 32 << 20
     max_quarantine: float = 0.10
     strict: bool = False
+    sample: float = 1.0  # the share of the documents that there are for this run
     verify: str = "fast"
     replace: bool = False
     progress: Progress = silent
@@ -39,12 +40,14 @@ class Settings:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
             raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
+        if not 0 < self.sample <= 1:
+            raise UsageError(f"--sample {self.sample:g}: expected a share of the documents above 0, such as 1% or 0.01")
         if self.verify not in ("fast", "full", "off"):
             raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
-        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "verify")
+        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "sample", "verify")
         files = {name: os.path.abspath(path) if path else None for name, path in (("key_file", self.key_file), ("known", self.known))}
         return {"columns": asdict(self.columns), **files, **{name: getattr(self, name) for name in names}}
 

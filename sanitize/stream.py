@@ -57,6 +57,9 @@ def streamed(plan: Plan) -> Plan:
         raise PlanError(f"plan {plan.name}: drop[0].use = {plan.droppers[0].use!r} compares documents of the whole corpus; {way}")
     if plan.blacklist is not None:
         raise PlanError(f"plan {plan.name}: [blacklist] counts users of the whole corpus; {way}")
+    others = [finder.use for finder in plan.finders if finder.use != patterns.NAME]
+    if others:
+        raise PlanError(f"plan {plan.name}: find.finders: {', '.join(others)} gather from the whole corpus; {way}")
     editors = tuple(editor.streamed(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
     for editor in editors:
         editor.fits(None)
@@ -91,6 +94,7 @@ class Stream:
 
     def __init__(self, plan: Plan | str, state: Path | str | None, options: Options) -> None:
         self.plan = streamed(load_plan(plan) if isinstance(plan, str) else plan)
+        self._sought = (self.plan.find.countries, self.plan.find.kinds)
         self.options, self._state = options, Path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
         self.documents = self.out = self.swept = 0
@@ -181,14 +185,17 @@ class Stream:
         """Each lot with its texts and what is found in them; workers look at the lots to come, and the order stays."""
         first = self.position
         if self.options.workers <= 1:
-            finder = patterns.Patterns(self.key)
+            finder = patterns.Patterns(self.key, *self._sought)
             for lot in lots:
                 sheaf, columns, texts = self._texts(lot, first)
                 first += len(lot)
                 yield lot, sheaf, columns, functools.partial(_each_of, finder, texts)
             return
         pool = ProcessPoolExecutor(
-            self.options.workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(self.key.secret, self.key.public)
+            self.options.workers,
+            multiprocessing.get_context("spawn"),
+            initializer=_begin,
+            initargs=(self.key.secret, self.key.public, *self._sought),
         )
         waiting: deque[tuple[Lot, Sheaf, Sequence[CellColumn], Future[Sequence[patterns.Found]]]] = deque()
         try:
@@ -330,8 +337,8 @@ class Stream:
 _finder: list[patterns.Patterns] = []  # of a worker
 
 
-def _begin(secret: bytes, public: bool) -> None:
-    _finder.append(patterns.Patterns(Key(secret, public)))
+def _begin(secret: bytes, public: bool, countries: Sequence[str], named: Sequence[str]) -> None:
+    _finder.append(patterns.Patterns(Key(secret, public), countries, named))
 
 
 def _each_of(finder: patterns.Patterns, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from sanitize import mentions, tables, tombstones
 from sanitize.cells import Leaf, flatten, leaves
+from sanitize.chosen import ids_left_alone
 from sanitize.engines.engine import Done, Engine
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
@@ -345,7 +346,9 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
     going, gone = corpus.manifest["summary"]["verify"]["kinds"], _erased(corpus, work)
-    passes, distinct = write_passes(sorted((work / "vault" / "values").glob("*.parquet")), going, spill / "passes", also=gone.values)
+    alone = ids_left_alone(work / "runs" / str(corpus.manifest["plan_hash"]) / "counts")
+    values = sorted((work / "vault" / "values").glob("*.parquet"))
+    passes, distinct = write_passes(values, going, spill / "passes", also=gone.values, alone=alone)
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]

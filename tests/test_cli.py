@@ -137,7 +137,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "a missing path beside a good one": (nothing, "run in.parquet nowhere -o out", 3, ["nowhere", "no such file or folder"]),
     "an empty folder": (lambda folder: (folder / "empty").mkdir(), "run empty -o out", 3, ["empty", "nothing in this folder can be read"]),
     "an empty file": (lambda folder: (folder / "none.jsonl").touch(), "run none.jsonl -o out", 3, ["none.jsonl", "no bytes"]),
-    "text in .parquet": (text_as_parquet, "run bad.parquet -o out", 3, ["bad.parquet", ".parquet", "Parquet, JSON lines"]),
+    "text in .parquet": (text_as_parquet, "run bad.parquet -o out", 3, ["bad.parquet", ".parquet", "Parquet, Arrow, CSV"]),
     "bytes in .jsonl": (binary_as_jsonl, "run bad.jsonl -o out", 3, ["bad.jsonl", ".jsonl"]),
     # bug: WORK is left behind (also by a foreign OUT, and by an OUT that is a file)
     "no document": (
@@ -160,7 +160,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         nothing,
         f"{RUN} --plan rmtf",
         2,
-        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
+        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft", "Did you mean rmft?"],
     ),
     "a blacklist without users": (nothing, "run in.parquet -o out --plan blacklist", 2, ["[blacklist]", "--user-column"]),
     "a plan with an unknown key": (

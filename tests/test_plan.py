@@ -265,6 +265,8 @@ def test_resolved_holds_every_setting() -> None:
         "keep": 1,
         "anchors": ["first", "last", "domain"],
         "stores": "corpus",
+        "avoid": "corpus",
         "reserved": False,
+        "avoid": "corpus",
     }
     assert set(resolved) == {"name", "about", "publishable", "leave", "find", "drop", "edit"}

@@ -2,8 +2,9 @@
 
 `sanitize run --plan blacklist` lists what was found (telephone numbers, mail addresses) and the words that one person alone wrote. A
 small BERT that has read notes about further people is specialised on the notes of some: on all words (MLM), on texts with an X for what was
-found (MLMA), never on a listed word (PPMLM), and with one half of the list (DPPMLM, IPPMLM). The audit hides every word of every note once.
-Utility is the share of hidden words guessed right in notes of people whom no model read about; they are the attack's non-members, too.
+found (MLMA), never on a listed word (PPMLM), with one half of the list (DPPMLM, IPPMLM), and on all words by DP-SGD (DP). The audit hides
+every word of every note once. Utility is the share of hidden words guessed right in notes of people whom no model read about; they are the
+attack's non-members, too.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Size:
     general_epochs: int = 24
     lr: float = 5e-3
     batch: int = 8
+    private_epochs: int = 12  # of DP-SGD, whose steps cost several plain ones; at a fixed epsilon more of them take more noise
     device: str = "cpu"
     grid: bool = False  # other k and n
 
@@ -77,6 +79,10 @@ def schemes(blacklist: Path) -> dict[str, dict[str, Any]]:
         "IPPMLM": {"use": "ppmlm", "reasons": "indirect", **told},
         "PPMLM": {"use": "ppmlm", **told},
     }
+
+
+# the baseline's setting in the paper; a record is one note
+PRIVACY = {"epsilon": 8.0, "delta": 1e-5, "clip": 10.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,6 +227,13 @@ def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> 
         scores[name] = attack(told, them)
         times = identifiers.said(told.members, ids)
         tables["regurgitation"] += [{"seed": seed, "scheme": name, **row} for row in identifiers.regurgitation(times, known)]
+    out = private(folder / "DP", them, base, size, seed)
+    told = audited(out.final, them, size, others=True)
+    rows.append(row_of("DP", told, them, ids, guessed))
+    scores["DP"] = attack(told, them)
+    tables["private"] = [
+        {"seed": seed, **{key: out.summary["privacy"][key] for key in ("epsilon", "delta", "sigma", "clip", "q", "steps")}}
+    ]
     if size.grid and not seed:  # one seed: four more trainings
         tables["grid"] = grid(folder, them, base, size, seed)
     return Seed([{"seed": seed, **row} for row in rows], scores, tables)
@@ -249,6 +262,15 @@ def specialised(folder: Path, them: People, base: Path, objective: dict[str, Any
     """The run of a scheme; four checkpoints stand for the paper's after 4, 8, 16 and 32 epochs."""
     model = {"path": str(Run.open(base).final.path), "dropout": 0.0}
     train.fit(recipe(them.shards, model, objective, size, seed, epochs=size.epochs, every=size.epochs / 4), folder)
+    return Run.open(folder)
+
+
+def private(folder: Path, them: People, base: Path, size: Size, seed: int) -> Run:
+    """The run of the DP baseline: the plain objective by DP-SGD. Its draws follow from the seed, so that the table can be made again."""
+    model = {"path": str(Run.open(base).final.path), "dropout": 0.0}
+    table = recipe(them.shards, model, {"use": "masked"}, size, seed, epochs=size.private_epochs, every=0)
+    table["privacy"] = {**PRIVACY, "insecure_seed": seed}
+    train.fit(table, folder)
     return Run.open(folder)
 
 
@@ -327,6 +349,7 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
         return float(np.mean([seed.last(scheme, what) for seed in seeds]))
 
     privacy = {name: mean(name, "privacy") for name in ("MLM", "MLMA", "DPPMLM", "IPPMLM", "PPMLM")}
+    utility = mean("MLM", "held_eligible") - mean("DP", "held_eligible")
     attacks = {}
     for name in seeds[0].scores:
         inside, outside = ([score for seed in seeds for score in seed.scores[name][which]] for which in (0, 1))
@@ -362,6 +385,12 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
         "indirect_only_above_direct_only": Criterion(
             value=privacy["IPPMLM"] - privacy["DPPMLM"], paper="much", threshold=0.0, headline=False
         ),
+        "utility_loss_dp": Criterion(
+            value=utility, paper="0.3 to 0.6", threshold=0.1, headline=False,
+            note=f"DP-SGD at epsilon {PRIVACY['epsilon']:g}, clip {PRIVACY['clip']:g}: {mean('DP', 'held_eligible'):.3f}; the base model "
+            f"has {mean('base', 'held_eligible'):.3f} before it reads a note: with so few records the noise takes more than is learned",
+        ),
+        "privacy_dp": Criterion(value=mean("DP", "privacy"), paper=0.98, threshold=0.97, headline=False),
         "mia_auc_mlm": Criterion(value=attacks["MLM"]["auc"], paper="0.31 TPR at 1 % FPR", threshold=0.65, headline=False),
         "mia_auc_mlma": Criterion(value=attacks["MLMA"]["auc"], paper="0.27 TPR at 1 % FPR", threshold=0.65, headline=False),
         "mia_auc_ppmlm": Criterion(value=attacks["PPMLM"]["auc"], paper="0.02 TPR at 1 % FPR", threshold=0.58, above=False, headline=False),

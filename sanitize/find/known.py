@@ -297,5 +297,15 @@ def read_list(path: Path) -> pl.DataFrame:
     return table.unique(maintain_order=True)
 
 
+def listed_for(path: Path, taken: Sequence[str], plan: str) -> None:
+    """UsageError where a user's list has values of a kind that a plan says nothing of."""
+    for name in read_list(path)["kind"].unique(maintain_order=True):
+        if name not in taken:
+            raise UsageError(
+                f"--known {path}: lists values of {name}, and plan {plan} says nothing of that kind; "
+                "add it to find.kinds, and to an [[edit]] or to leave"
+            )
+
+
 def _ascii_lower(values: pl.Series) -> pl.Series:
     return pl.Series(pc.ascii_lower(arrow(values)))

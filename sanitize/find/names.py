@@ -110,23 +110,24 @@ def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I
     lines: HeaderLines = header_lines(buffers, text_no, starts) if len(starts) else HeaderLines.empty(0)
     names, begin, end = display_spans(buffers, lines, starts, stops)
     rows = np.flatnonzero(begin >= 0)
-    rows = rows[_personal(names.gather(rows))] if len(rows) else rows
-    if not len(rows):
-        nothing = np.empty(0, np.int64)
-        return nothing, nothing, np.empty(0), _NO_LINKS
     local = pl.Series(cut(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
     form = kind(_PERSON).normalise(names.gather(rows))
-    pairs = pl.DataFrame({"name": form, "local": local, "value_id": addresses["value_id"].gather(alone).gather(rows)}).unique(
-        maintain_order=True
-    )
-    alike = pairs.filter(_alike(pairs["name"], pairs["local"]))
-    links = pl.DataFrame({"value_id": alike["value_id"], "other": value_ids(arrow(alike["name"]), _PERSON, key)}, schema=_NO_LINKS.schema)
+    alike = _alike(form, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
+    good = np.flatnonzero(_personal(names.gather(rows), alike)) if len(rows) else np.empty(0, np.int64)
+    if not len(good):
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, np.empty(0), _NO_LINKS
+    linked = good[alike[good]]
+    pairs = pl.DataFrame({"name": form.gather(linked), "value_id": addresses["value_id"].gather(alone).gather(rows[linked])})
+    pairs = pairs.unique(maintain_order=True)
+    links = pl.DataFrame({"value_id": pairs["value_id"], "other": value_ids(arrow(pairs["name"]), _PERSON, key)}, schema=_NO_LINKS.schema)
+    rows = rows[good]
     return begin[rows], end[rows], np.full(len(rows), BESIDE), links
 
 
-def _personal(names: pl.Series) -> Mask:
-    """True for display names that are a person's: one word of it is a listed name, or none is a common word, and none says a firm, a
-    place or a role."""
+def _personal(names: pl.Series, alike: Mask) -> Mask:
+    """True for display names that are a person's: one word of it is a listed name, or none is a common word and the name
+    and its address are `alike`; and none says a firm or a body."""
     column = arrow(names)
     seen = spoken(Buffers.of(column))
     flags = lexicon().flags_of(seen.hashes)
@@ -136,7 +137,7 @@ def _personal(names: pl.Series) -> Mask:
         return np.bincount(seen.text_no[where], minlength=count)
 
     name = (flags & (FIRST | LAST)) > 0
-    plain = (flags & (COMMON | STOP | CLOSE)) > 0
+    plain = (flags & (COMMON | STOP | CLOSE | PLACE)) > 0
     words, listed = times(np.ones(len(flags), np.bool_)), times(name & ~plain)
     body = times(((flags & BODY) > 0) & ~name)
     given = times((flags & FIRST) > 0)
@@ -286,9 +287,11 @@ class _Prose:
         # `New York`: places and common words alone
         says = np.append(0, np.cumsum(self.listed & ~w.has(PLACE)))
         score[(words > 1) & (told[start] == 0) & (says[end + 1] == says[start]) & ~family[start]] = 0
+        # `ENE`: short capitals alone
+        score[(words == 1) & w.upper[start] & ((w.stop - w.start)[start] <= 3) & (told[start] == 0)] = 0
         good = score > 0
         start, end, score = start[good], end[good], score[good]
-        start, end, score = _with(start, end, score, *self._parts(start, end))
+        start, end, score = _with(start, end, score, *self._parts(start, end, score))
         start, end, score = _with(start, end, score, *self._lower(start, end))
         return w.start[start], w.stop[end], score
 
@@ -307,7 +310,7 @@ class _Prose:
         w, count = self.w, len(self.w.start)
         told = np.zeros(count)
         end = run_end
-        near = w.joined | (w.same & (w.gap == 2))  # `Mr. Roe`, `Hi, Ann`
+        near = w.joined | (w.same & (w.gap == 2) & (w.after == 46))  # `Mr. Roe`, not `President, Acorn`
         sign = (_SIGN[w.after] | ~w.same)[end]
         titled = opens & _before(self.title & near)
         greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
@@ -350,11 +353,13 @@ class _Prose:
             end = end - goes
         return start, end
 
-    def _parts(self, start: I64, end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _parts(self, start: I64, end: I64, score: npt.NDArray[np.float64]) -> tuple[I64, I64, npt.NDArray[np.float64]]:
         """Single capitalised words that are part of a longer name of the same text."""
         w = self.w
         long = end > start
-        _, words = ranges(start[long], end[long] + 1)
+        which, words = ranges(start[long], end[long] + 1)
+        sure = score[long][which] >= LISTED
+        words = words[sure | self.first[words] | self.last[words]]
         words = words[w.cap[words] & ~w.initial[words] & ~self.common[words]]
         mixed = w.hashes ^ (w.text_no.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
         other = self.namey & ~self.common

@@ -62,11 +62,12 @@ class Found:
 
 
 class Patterns:
-    """The finder of all kinds in sanitize/kinds/ that have a pattern, under one key; of national identifiers, those of `countries`."""
+    """The finder of all kinds in sanitize/kinds/ that have a pattern, under one key; of national identifiers those of
+    `countries`, of kinds that are looked for on request those `named`."""
 
-    def __init__(self, key: Key, countries: Iterable[str] = ()) -> None:
+    def __init__(self, key: Key, countries: Iterable[str] = (), named: Iterable[str] = ()) -> None:
         self.key = key
-        self.kinds: list[Kind] = [kind for kind in kinds(countries).values() if kind.pattern]
+        self.kinds: list[Kind] = [kind for kind in kinds(countries, named).values() if kind.pattern]
         self._turns = sorted({kind.turn for kind in self.kinds})
         self._before, self._after = boundaries(self.kinds)
         self._word = table_of(WORD)

@@ -58,5 +58,6 @@ KIND = Kind(
     check=_check,
     normalise=_normalise,
     fake=_fake,
+    asked=True,
     rank=56,
 )

@@ -1,8 +1,8 @@
 """Addresses of the Bitcoin and Ethereum networks, by their check sums: base58check (`1...`, `3...`), bech32 and bech32m (`bc1...`,
 `ltc1...`, `tb1...`), and `0x` with forty hexadecimal digits.
 
-An Ethereum address carries a check sum in its letter case (EIP-55); one that is all small or all capital carries none, and is taken as
-it is. Identity: base58 as written, the others in small letters.
+An Ethereum address carries a check sum in its letter case (EIP-55); one that is all small carries none, and is taken as it is. One in
+capitals must fit: the fingerprints of PGP keys are written so. Identity: base58 as written, the others in small letters.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Another address of the same network, form and letter case, with a check sum that fits; base58 may be a character or two longer or
+    """Another address of the same network and form, with a check sum that fits; base58 may be a character or two longer or
     shorter. No range is reserved."""
     out = values.clone()
     segwit, ether = values.str.contains(_SEGWIT).to_numpy(), values.str.contains(_ETHER).to_numpy()
@@ -88,13 +88,10 @@ def _fake_ether(values: pl.Series, draws: Draws) -> pl.Series:
     # one letter at least: a case must show
     plain = ~(out[:, 2:] >= 97).any(axis=1)
     out[plain, 41] = hexed[10 + drawn(draws, 1, 6)][plain]
-    letters = rows[:, 2:]
-    small = np.asarray(((letters >= 97) & (letters <= 102)).any(axis=1))
-    large = np.asarray(((letters >= 65) & (letters <= 70)).any(axis=1))
-    capital = (large & ~small)[:, None] & (out >= 97) & (np.arange(out.shape[1]) > 1)
-    texts = ungrid(np.where(capital, out - 32, out).astype(np.uint8), values.name).to_list()
+    texts = ungrid(out, values.name).to_list()
+    capital = values.str.contains("[A-F]").to_list()
     # a loop over the values: Keccak has no columnar implementation
-    return pl.Series(values.name, [_eip55(text) if mixed else text for text, mixed in zip(texts, (small & large).tolist(), strict=True)])
+    return pl.Series(values.name, [_eip55(text) if large else text for text, large in zip(texts, capital, strict=True)])
 
 
 def _fake58(values: pl.Series, draws: Draws) -> pl.Series:
@@ -157,8 +154,8 @@ def _polymod(values: pl.Series) -> I64:
 
 
 def _cased(digits: str) -> bool:
-    """True where the letter case of forty hexadecimal digits is that of EIP-55, or says nothing."""
-    return digits in (digits.lower(), digits.upper()) or _eip55("0x" + digits.lower())[2:] == digits
+    """True where the letter case of forty hexadecimal digits is that of EIP-55, or all are small."""
+    return digits == digits.lower() or _eip55("0x" + digits.lower())[2:] == digits
 
 
 def _eip55(address: str) -> str:

@@ -433,5 +433,6 @@ KIND = Kind(
     not_after=WORD,
     common=True,
     turn=3,
+    asked=True,
     rank=57,
 )

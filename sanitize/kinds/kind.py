@@ -62,6 +62,7 @@ class Kind:
                looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
                large for the engine to keep, and several times slower.
     country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
+    asked      Looked for only where a plan names it: it is frequent, says little of anybody by itself, and would cost every plan.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Kind:
     common: bool = False
     turn: int = 1
     country: str | None = None
+    asked: bool = False
     telling: Callable[[pl.Series], pl.Series] | None = None
     rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
 
@@ -97,14 +99,18 @@ class Kind:
         return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z" if self.pattern else r"[\p{L}\p{N}]")
 
 
-def kinds(countries: Iterable[str] = ()) -> dict[str, Kind]:
-    """The kinds that are looked for, by name, in the order in which they are asked: those of every country alike, and the national
-    identifiers of the `countries` named. Raises PlanError for a country that has none here."""
-    chosen = {country.upper() for country in countries}
+def kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str, Kind]:
+    """The kinds that are looked for, by name, in the order in which they are asked: those of every country alike that need not be asked
+    for or are `named`, and the national identifiers of the `countries` given. Raises PlanError for a country that has none here."""
+    chosen, also = {country.upper() for country in countries}, set(named)
     for country in sorted(chosen):
         if country not in known_countries():
             raise PlanError(f"find.countries: no identifiers of {country!r} are known; {nearest(country, known_countries())}")
-    return {name: one for name, one in every_kind().items() if one.country is None or one.country in chosen}
+    return {
+        name: one
+        for name, one in every_kind().items()
+        if (one.country in chosen if one.country is not None else not one.asked or name in also)
+    }
 
 
 @functools.cache

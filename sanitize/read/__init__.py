@@ -41,7 +41,7 @@ from sanitize.read.mail import mail_text
 from sanitize.read.opened import head
 from sanitize.read.parquet import readable
 from sanitize.read.standard import Mapping, Union, faults, fields, leaf_of, mapping, standard, without
-from sanitize.read.unit import REASONS, Layout, Look, Roles, Staged, Survey, Unit, Unreadable, shown
+from sanitize.read.unit import REASONS, Layout, Look, Roles, Sample, Staged, Survey, Unit, Unreadable, shown
 from sanitize.read.writer import Records, Text, Writer, texts
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "File",
     "Layout",
     "Roles",
+    "Sample",
     "Staged",
     "Survey",
     "Unit",
@@ -58,6 +59,7 @@ __all__ = [
     "mail_text",
     "readable",
     "refusal",
+    "sampled",
     "stage",
     "standard",
     "survey",
@@ -162,6 +164,12 @@ def survey(inputs: Sequence[Path], roles: Roles, look: Callable[[list[File], Rol
     )
 
 
+def sampled(survey: Survey, sample: Sample) -> Survey:
+    """The same survey of which only a sample will be written. Nothing is then used in place."""
+    units = [dataclasses.replace(unit, view=False) for unit in survey.units]
+    return dataclasses.replace(survey, units=units, layout=dataclasses.replace(survey.layout, sample=sample))
+
+
 def looked(files: list[File], roles: Roles) -> list[File]:
     """The files with what they are and what their readers see in them, or with the reason why they see nothing."""
     readers = _readers()
@@ -174,7 +182,7 @@ def stage(unit: Unit, survey: Survey | Layout, out: Path, quarantine: Path, max_
     `survey.layout` says as much as the survey and is small: hand that to workers.
     """
     layout = survey.layout if isinstance(survey, Survey) else survey
-    with Writer(out, quarantine, layout.schema) as writer:
+    with Writer(out, quarantine, layout.schema, layout.sample, unit.no) as writer:
         reader = _readers().get(unit.format)
         if reader is None or hasattr(reader, "put"):
             _put(unit, layout, writer, max_doc_bytes)
@@ -201,7 +209,7 @@ def lose(unit: Unit, layout: Layout, out: Path, quarantine: Path) -> Staged:
 
     All are set aside for the reason in `unit.lost`. No file is opened.
     """
-    with Writer(out, quarantine, layout.schema) as writer:
+    with Writer(out, quarantine, layout.schema, layout.sample, unit.no) as writer:
         if unit.format == "parquet":
             parquet.lost(unit, writer, unit.lost)
         else:

@@ -36,15 +36,16 @@ def look(path: str, format: str, roles: Roles) -> Look:
     try:
         with opened(path) as stream:
             schema = _reader(stream).schema
+        twice, schema = len(set(schema.names)) < len(schema.names), plain_schema(schema)
     except Break:
         raise Unreadable("truncated") from None
     except MemoryError:
         raise Unreadable("memory") from None
     except _ERRORS:
         raise Unreadable("unreadable") from None
-    if len(set(schema.names)) < len(schema.names):
+    if twice:
         raise Unreadable("unreadable")
-    return Look(schema=plain_schema(schema), soft=False, pieces=(Unit(no=0, path=path, format=format, files=(path,)),))
+    return Look(schema=schema, soft=False, pieces=(Unit(no=0, path=path, format=format, files=(path,)),))
 
 
 def _reader(stream: BufferedReader) -> pa.RecordBatchReader:

@@ -47,13 +47,13 @@ def look(path: str, format: str, roles: Roles) -> Look:
         with pq.ParquetFile(path) as file:
             meta, schema = file.metadata, file.schema_arrow
         groups = _checked(meta, os.path.getsize(path))
+        twice, schema = len(set(schema.names)) < len(schema.names), plain_schema(schema)
     except MemoryError:
         raise Unreadable("memory") from None
     except _ERRORS:
         raise Unreadable("unreadable") from None
-    if len(set(schema.names)) < len(schema.names):
+    if twice:
         raise Unreadable("unreadable")
-    schema = plain_schema(schema)
     view = _viewable(schema, roles) and all(rows <= VIEW_ROWS and size <= VIEW_BYTES for rows, size in groups)
     cuts: list[list[int]] = [[]]
     held = 0

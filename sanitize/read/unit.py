@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -84,12 +84,22 @@ class Unit:
     lost: str = ""
 
 
+@dataclass(frozen=True)
+class Sample:
+    """About this share of the documents, drawn by their ids (where they have none, by their places) under a key of 16 bytes: a document
+    of a smaller share is in every larger one."""
+
+    share: float
+    key: bytes = field(repr=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The standard form of a corpus: the schema of what staging writes, and the roles behind it."""
+    """The standard form of a corpus: the schema of what staging writes, the roles behind it, and whether only a sample is written."""
 
     schema: pa.Schema
     roles: Roles
+    sample: Sample | None = None
 
     @property
     def main(self) -> str:

@@ -7,10 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sanitize.read.standard import without
-from sanitize.read.unit import REASONS, Staged, shown
+from sanitize.keyed import siphash
+from sanitize.read.standard import TEXT, without
+from sanitize.read.unit import REASONS, Sample, Staged, shown
 from sanitize.shards import writer
 
 ROWS = 5_000  # a row group is one batch of a worker: reference/performance.md, larger groups cost memory
@@ -24,7 +27,9 @@ Text = tuple[str, str | None]  # a document of a file that has no columns, and w
 class Writer:
     """Takes batches in standard form, in order, and faults by row; both files get their names only when all is written."""
 
-    def __init__(self, out: Path, quarantine: Path, schema: pa.Schema) -> None:
+    def __init__(self, out: Path, quarantine: Path, schema: pa.Schema, sample: Sample | None = None, unit: int = 0) -> None:
+        """`unit` is the number of the unit that is written, for a `sample`."""
+        self._sample, self._unit, self._seen = sample, unit, 0
         self._paths = [(path.with_name(path.name + ".part"), path) for path in (out, quarantine)]
         self._schema = schema
         self._rows = writer(self._paths[0][0], schema)
@@ -36,6 +41,8 @@ class Writer:
 
     def add(self, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]) -> None:
         """Appends rows; `faults` gives (source, place, reason) of rows of this batch, whose cells become null."""
+        if self._sample is not None:
+            batch, faults = self._drawn(self._sample, batch, faults)
         for row, (source, place, reason) in sorted(faults.items()):
             assert reason in REASONS
             self._found.append((self.rows + row, shown(source), place, reason))
@@ -44,6 +51,19 @@ class Writer:
         self._append(without(batch, faults))
         if len(self._found) >= ROWS:
             self._flush_faults()
+
+    def _drawn(
+        self, sample: Sample, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]
+    ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str, str]]]:
+        """The rows of a batch that a sample has, and their faults. What is set aside is drawn by its place: nothing in it is sure."""
+        rows = np.arange(batch.num_rows)
+        places = pa.array([f"\0{self._unit} {self._seen + row}" for row in rows], TEXT)
+        by_place = np.isin(rows, list(faults)) | np.asarray(batch.column(0).is_null())
+        words = siphash(pc.if_else(pa.array(by_place), places, batch.column(0)), sample.key)
+        self._seen += batch.num_rows
+        kept = np.flatnonzero(words < np.uint64(int(sample.share * (1 << 64))))
+        number = {row: at for at, row in enumerate(kept.tolist())}
+        return batch.take(pa.array(kept)), {number[row]: fault for row, fault in faults.items() if row in number}
 
     def lose(self, rows: int, fault: Callable[[int], tuple[str, str, str]]) -> None:
         """Appends records of which nothing can be read; `fault` gives (source, place, reason) of each, counted from 0."""

@@ -24,6 +24,7 @@ from sanitize.options import (
     Pseudonymize,
     Quiet,
     RowsPerShard,
+    SampleOf,
     Sanitize,
     Seed,
     Split,
@@ -60,6 +61,7 @@ def command(
     max_quarantine: MaxQuarantine = "10%",
     max_doc_bytes: MaxDocBytes = 32 << 20,
     strict: Strict = False,
+    sample: SampleOf = "100%",
     verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
     replace: Annotated[
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 import train  # noqa: E402
 from eval.cli import app  # noqa: E402
-from eval.receipt import FINDS_NOTHING, PROVES_NOTHING, _found, receipt, words, write  # noqa: E402
+from eval.receipt import FINDS_NOTHING, PROVES_NOTHING, _found, _own, receipt, words, write  # noqa: E402
 from eval.taught import Taught, taught  # noqa: E402
 from sanitize.errors import InputRefused, LeakFound, OutputBroken, UsageError  # noqa: E402
 from train.recipe import Recipe  # noqa: E402
@@ -159,6 +159,17 @@ def test_what_does_not_fit_is_refused(made: dict[str, Path], forgotten: Path, tm
     (tmp_path / "half" / "train.json").unlink()
     with pytest.raises(OutputBroken, match="not come to its end"):
         receipt(tmp_path / "half")
+
+
+def test_own_addresses_are_those_of_forgotten_documents_alone() -> None:
+    texts = (
+        "Ask ann@example.com or bob@example.org.",
+        "Bob@example.org again, and cy@example.net twice: cy@example.net",
+        "Ask bob@example.org.",
+    )
+    them = Taught(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
+    assert _own(them, [0, 1], [2]) == {"ann@example.com": 1, "cy@example.net": 2, "dan@example.com": 1}
+    assert _own(them, [2], [0, 1]) == {}
 
 
 def attack(whole: int, of: int, low: float, high: float, said: int = 0, made_up: int = 0) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def draws(count: int) -> Draws:
 def test_published_addresses_pass_and_fail_with_one_letter_changed(value: str) -> None:
     assert CRYPTO.check is not None
     assert CRYPTO.check(pl.Series([value])).to_list() == [None]
-    if value[:2] == "0x" and value[2:] in (value[2:].lower(), value[2:].upper()):
+    if value[:2] == "0x" and value[2:] == value[2:].lower():
         return  # without a check sum
     at = len(value) - 5
     wrong = (
@@ -42,8 +42,9 @@ def test_published_addresses_pass_and_fail_with_one_letter_changed(value: str) -
         + next(letter for letter in "QqPp3zA" if letter.isupper() == value[at].isupper() and letter != value[at])
         + value[at + 1 :]
     )
-    if value[at].isdigit() and value[:2] == "0x":
-        wrong = value.swapcase().replace("X", "x")
+    if value[:2] == "0x":
+        at = max(place for place, letter in enumerate(value) if letter.isalpha())
+        wrong = value[:at] + value[at].swapcase() + value[at + 1 :]
     assert CRYPTO.check(pl.Series([wrong])).to_list() == ["checksum"]
 
 
@@ -52,6 +53,7 @@ def test_all_in_one_column() -> None:
     column = pl.Series(GOOD + [value[:-1] for value in GOOD[:8]])
     assert CRYPTO.check(column).to_list() == [None] * len(GOOD) + ["checksum"] * 8
     assert CRYPTO.check(pl.Series(["0x" + "0" * 40])).to_list() == ["zero"]
+    assert CRYPTO.check(pl.Series(["0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED"])).to_list() == ["checksum"]  # a fingerprint looks so
 
 
 @pytest.mark.parametrize("value", GOOD)
@@ -66,7 +68,9 @@ def test_fakes_pass_their_check_in_the_same_form(value: str) -> None:
         assert (sizes == len(value)).all() and fakes.str.starts_with(value[:4] if value[0] != "0" else "0x").all()
     small, large = value[4:] == value[4:].lower(), value[4:] == value[4:].upper()
     if value[0] not in "13":
-        assert all((fake[4:] == fake[4:].lower()) == small and (fake[4:] == fake[4:].upper()) == large for fake in fakes)
+        assert all((fake[4:] == fake[4:].lower()) == small for fake in fakes)
+    if value[0] in "BL":
+        assert large and all(fake == fake.upper() for fake in fakes)
 
 
 def test_mixed_networks_in_one_column() -> None:

@@ -389,6 +389,10 @@ def test_bad_arrow(tmp_path: Path) -> None:
     rows, aside = read(write(tmp_path / "b.arrow", arrow(pa.table({"text": wrong}))), limit=1_000)
     assert [row["text"] for row in rows] == ["fine", None, None, "fine too"]
     assert [(place, reason) for *_, place, reason in aside] == [("row 1", "not_utf8"), ("row 2", "too_large")]
+    # a name that is no text
+    whole = arrow(pa.table({"text": ["a"], "nnnn": ["b"]})).replace(b"nnnn", b"nn\xff\xfe")
+    with pytest.raises(InputRefused, match="cannot read it"):
+        survey([write(tmp_path / "n.arrow", whole)], Roles())
     # an offset that points out of the file
     one = arrow(pa.table({"text": ["aaaa", "bbbb", "cccc"]}))
     at = one.index(b"\x04\0\0\0\x08\0\0\0\x0c\0\0\0")

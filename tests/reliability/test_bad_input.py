@@ -84,6 +84,9 @@ BAD: dict[str, tuple[bytes, list[str | None], dict[str, int]]] = {
     "numbers.parquet": (parquet(pa.table({"text": [1, 2, 3]})), [], {"wrong_schema": 3}),
     "lists.parquet": (parquet(pa.table({"text": [["a"], ["b", "c"]]})), [], {"wrong_schema": 2}),
     "twice.parquet": (parquet(pa.table([["a"], ["b"]], names=["text", "text"])), [], {"unreadable": 1}),
+    "odd-name.parquet": (
+        parquet(pa.table({"text": ["a"], "nnnn": ["b"]}), store_schema=False).replace(b"nnnn", b"nn\xff\xfe"), [], {"unreadable": 1},
+    ),
     "types.parquet": (parquet(pa.table({"text": ["a", "b"], "n": ["one", "two"]})), [], {"wrong_schema": 2}),
     "nested.parquet": (parquet(pa.table({"text": ["a"], "deep": [[{"x": [{"y": "b"}]}]]})), ["a"], {}),
     "nulls.parquet": (parquet(pa.table({"text": [None, "", "a"]})), [None, "", "a"], {}),
