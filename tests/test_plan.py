@@ -267,6 +267,5 @@ def test_resolved_holds_every_setting() -> None:
         "stores": "corpus",
         "avoid": "corpus",
         "reserved": False,
-        "avoid": "corpus",
     }
     assert set(resolved) == {"name", "about", "publishable", "leave", "find", "drop", "edit"}
