@@ -60,6 +60,8 @@ def streamed(plan: Plan) -> Plan:
     others = [finder.use for finder in plan.finders if finder.use != patterns.NAME]
     if others:
         raise PlanError(f"plan {plan.name}: find.finders: {', '.join(others)} gather from the whole corpus; {way}")
+    if plan.find.rules:
+        raise PlanError(f"plan {plan.name}: find.allow, find.deny and find.min_score choose from an index; {way}")
     editors = tuple(editor.streamed(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
     for editor in editors:
         editor.fits(None)

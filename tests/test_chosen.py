@@ -15,6 +15,7 @@ from sanitize.errors import PlanError
 from sanitize.indexing import Settings
 from sanitize.plan import Plan, load_plan
 from sanitize.run import run
+from sanitize.stream import streamed
 from sanitize.verify import check
 
 TEXTS = [
@@ -112,3 +113,9 @@ def test_a_least_score(tmp_path: Path) -> None:
 def test_what_is_wrong_is_refused(change: str, said: str) -> None:
     with pytest.raises(PlanError, match=said):
         load_plan("rmft", [change])
+
+
+def test_a_stream_has_no_index_to_choose_from() -> None:
+    streamed(plan())
+    with pytest.raises(PlanError, match="find.allow, find.deny and find.min_score choose from an index"):
+        streamed(plan(deny={"EMAIL_ADDRESS": ["ceo@example.com"]}))

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -536,6 +536,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
     asked = options(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter).parse_args(argv)
     size, began = SIZES[asked.size], time.perf_counter()
+    if asked.data is not None:
+        size = replace(size, context=512, vocab=max(size.vocab, 4096))  # TOFU's answers are long
     import torch
 
     if size.device == "cpu":

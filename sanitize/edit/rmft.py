@@ -138,7 +138,6 @@ class Rmft(Editor):
             labelled, mine, doc_no, make, draws = self._drawing(one, batch, rows[fresh])
             labels.append(labelled)
             race.enter(np.searchsorted(rows, mine), doc_no, make, draws)
-            # each one moves only what comes after it: the first is settled, then the rest looked at again
             stay = np.flatnonzero(~goes)
             fresh = race.first_said(stay, values[stay])
             goes[fresh] = True
@@ -316,15 +315,16 @@ class _Race:
         self._drawn += len(rows)
 
     def first_said(self, rows: npt.NDArray[np.intp], values: I64) -> npt.NDArray[np.intp]:
-        """The first of some other occurrences, with these values, that an occurrence before it has said; none where there is none."""
+        """Those of some other occurrences, with these values, that one before them has said for certain; none only where none was said."""
         holding = np.flatnonzero(self.held >= 0)
         order = holding[np.argsort(self.held[holding], kind="stable")]
         if not len(order):
             return rows[:0]
         at = np.minimum(np.searchsorted(self.held[order], values), len(order) - 1)
         said = (self.held[order[at]] == values) & (order[at] < rows)
-        first: npt.NDArray[np.intp] = rows[said][:1]
-        return first
+        # what stands before the first of them stays as it is when they enter; what comes after it may move
+        certain: npt.NDArray[np.intp] = rows[said & (order[at] < rows[np.argmax(said)])] if said.any() else rows[:0]
+        return certain
 
     def texts(self) -> tuple[npt.NDArray[np.intp], pa.Array]:
         """All that entered, and the text of each."""

@@ -69,7 +69,7 @@ CASES = [(name, text) for name, texts in GOOD.items() for text in texts]
 
 
 def found(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
-    finder = Patterns(KEY, countries)
+    finder = Patterns(KEY, countries, named=("AGE", "DATE_TIME"))
     result = finder.run(pa.array([text], pa.large_string()))
     values = result.distinct.value.to_pylist()
     return [(finder.kinds[result.distinct.kind[which]].name, values[which]) for which in result.which]

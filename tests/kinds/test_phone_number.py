@@ -15,7 +15,7 @@ from sanitize.find.patterns import Patterns
 from sanitize.keyed import Draws, Key
 from sanitize.kinds.phone_number import KIND
 
-FINDER = Patterns(Key.from_seed(3))
+FINDER = Patterns(Key.from_seed(3), named=("AGE", "DATE_TIME"))
 
 
 def found(text: str) -> list[str]:

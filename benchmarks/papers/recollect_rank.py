@@ -1,0 +1,402 @@
+"""Recollect and Rank: does a model that repeats a masked text give back what was masked, and does ranking by losses find it?
+
+A small base model is taught on public generated texts only: to copy, to repeat a masked text without its labels, and to do so with texts
+that it knows. Victims are tuned from it on a few private records (plain text, never a masked pair), beside some of the public ones, since a
+model this small forgets what it was taught where a large one does not. The records are masked by `redact` with numbered labels, and
+attacked: by R.R. with all criteria, and by the attacks before it. Controls are records that nobody was trained on, and the base as victim.
+b is chosen on public texts alone. Other victims are tuned on what a plan made of the records, or with another loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import sanitize
+import train
+from benchmarks.criteria import Criterion, finish, options, split
+from benchmarks.papers_records import records
+from eval import reconstruction as rr
+from eval.metrics import reconstruction as metric
+from eval.model import Model
+from eval.probes import read_texts
+from eval.reconstruction import Attack, Records
+from eval.run import Run
+from train.documents import read
+from train.model import trained_tokenizer
+
+WHOLE, DIRECT = "Masked {text}\n", "Masked {text}\n{key}:"
+CAUSAL = {"use": "causal"}
+# name -> plan, objective; all are tuned from the same base, on the same records
+VICTIMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "baseline": ("baseline", CAUSAL),
+    "rmft": ("rmft", CAUSAL),
+    "erase": ("erase", CAUSAL),
+    "goldfish": ("baseline", {"use": "goldfish", "k": 4, "h": 4}),
+    "ngram_penalty": ("baseline", {"use": "ngram_penalty", "lam": 10.0, "tau": 0.02}),
+}
+SMALL = "; a model this small repeats a text once it is taught to, but recalls the less of it the less it was taught"
+LAYOUTS = 6  # of so many lessons one is DirectPrompt's, the others repeat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How large everything is."""
+
+    public: int  # texts that the base is taught to repeat, each once
+    copies: int  # lists of words that it learns to copy first
+    known: int  # public texts that it learns by heart, and to repeat from their masked form
+    private: int
+    exposures: int  # how often a victim reads each private record
+    seeds: int
+    victims: tuple[str, ...]  # attacked beside the baseline, at the first seed
+    queries: int = 40
+    layers: int = 2
+    width: int = 64
+    heads: int = 2
+    vocab: int = 1024
+    context: int = 160
+    lr: float = 5e-3
+    device: str = "cpu"
+
+
+SIZES = {
+    "ci": Size(public=9_000, copies=5_000, known=100, private=24, exposures=90, seeds=2, victims=("erase", "goldfish")),
+    "cpu": Size(
+        public=24_000, copies=12_000, known=240, private=40, exposures=120, seeds=3, victims=("rmft", "erase", "goldfish", "ngram_penalty")
+    ),
+    # written for one GPU with about 140 GiB; not run where this was made
+    "gpu": Size(
+        public=400_000, copies=100_000, known=4_000, private=2_000, exposures=60, seeds=1, layers=8, width=512, heads=8, vocab=4096,
+        context=256, lr=5e-4, device="cuda", victims=("rmft", "erase", "goldfish", "ngram_penalty"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Masked:
+    """Texts of one kind: raw, and masked with what their labels stand for; a text without a label is not among `records`."""
+
+    raw: Path
+    masked: Path
+    work: Path
+
+    @classmethod
+    def of(cls, folder: Path, table: pa.Table, seed: int) -> Masked:
+        """Write the texts, and mask them by `redact` with numbered labels."""
+        told = cls(folder / "raw", folder / "masked", folder / "work")
+        told.raw.mkdir(parents=True)
+        pq.write_table(table, told.raw / "texts.parquet")
+        plan = sanitize.load_plan("redact", ("edit.0.label=numbered",))
+        sanitize.run([told.raw], told.masked, plan, told.work, sanitize.Settings(seed=seed, workers=1))
+        return told
+
+    @property
+    def records(self) -> Records:
+        """What is attacked."""
+        return Records.read(self.masked, self.work)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Each text in its masked form and as it is."""
+        return list(zip(read_texts(self.masked).texts, read_texts(self.raw).texts, strict=True))
+
+
+def corpus(size: Size, seed: int, data: Path | None, names: Mapping[str, int]) -> dict[str, pa.Table]:
+    """Texts by name: generated, or drawn from the user's own by `doc_id`, those that fit twice into the model's context."""
+    if data is None:
+        return {name: records(count, seed=seed, name=name) for name, count in names.items()}
+    table = read(data).table.select(["doc_id", "text"])
+    table = table.filter(pa.array([0 < len(text) < 2 * size.context for text in table["text"].to_pylist()]))
+    shares = {name: 1 / len(names) for name in names}
+    return {name: one.slice(0, names[name]) for name, one in split(table, seed, shares).items()}
+
+
+def lessons(folder: Path, rows: Sequence[tuple[str, str]]) -> Path:
+    """Prompts and answers as a folder of documents."""
+    folder.mkdir(parents=True)
+    prompts, texts = zip(*rows, strict=True)
+    table = pa.table({"doc_id": [str(number) for number in range(len(rows))], "prompt": list(prompts), "text": list(texts)})
+    pq.write_table(table, folder / "lessons.parquet")
+    return folder
+
+
+def tuned(out: Path, data: Path, start: Path, size: Size, seed: int, lr: float, objective: Mapping[str, Any] = CAUSAL) -> Path:
+    """One pass over lessons, from a checkpoint; the final one."""
+    told = {
+        "data": {"path": str(data), "layout": "document", "overlong": "cut", "prompt_columns": ["prompt"], "answers_only": True},
+        "model": {"path": str(start), "context": size.context},
+        "objective": dict(objective),
+        "run": {
+            "seed": seed, "epochs": 1, "batch": 16, "lr": lr, "checkpoint_every": 0, "device": size.device, "schedule": "linear",
+            "warmup": 0.05,
+        },
+    }  # fmt: skip
+    train.fit(told, out)
+    return Run.open(out).final.path
+
+
+def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
+    """A GPT-NeoX with random weights and a tokenizer of the public texts, as a local checkpoint."""
+    import torch
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    tokenizer = trained_tokenizer(texts, vocab=size.vocab, context=size.context)
+    torch.manual_seed(0)
+    config = GPTNeoXConfig(
+        vocab_size=len(tokenizer), hidden_size=size.width, num_hidden_layers=size.layers, num_attention_heads=size.heads,
+        intermediate_size=4 * size.width, max_position_embeddings=size.context, bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, use_parallel_residual=False,
+        # one matrix for words in and out: what is copied then comes out as it went in, which two would have to learn word by word
+        tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 1.0},
+    )  # fmt: skip
+    GPTNeoXForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@dataclass(frozen=True, repr=False)
+class Base:
+    """The public model: `taught` to repeat, and the `final` one that also knows some public texts by heart, with the lessons about them."""
+
+    taught: Path
+    final: Path
+    known: Masked
+    replay: list[tuple[str, str]]
+
+
+def base(folder: Path, size: Size, data: Path | None) -> Base:
+    """Teach a model on public texts: lists of words, masked texts, and texts that it knows by heart."""
+    tables = corpus(size, 0, data, {"public": size.public, "known": size.known})
+    public, known = (Masked.of(folder / name, table, 0) for name, table in tables.items())
+    pairs = public.pairs
+    start = untrained(folder / "untrained", [text for pair in pairs[:4_000] for text in pair], size)
+    draws = np.random.default_rng(0)
+    words = sorted({word for _, text in pairs[:1_000] for word in text.split(" ") if word.isalpha()})
+    lists = [" ".join(words[place] for place in draws.integers(len(words), size=draws.integers(3, 13))) for _ in range(size.copies)]
+    head = pairs[0][1].partition(" ")[0]  # what the texts begin with, so that lists look like them
+    lists = [f"{head} {one}" for one in lists]
+    start = tuned(folder / "copying", lessons(folder / "lists", [(f"Masked {one}", one) for one in lists]), start, size, 0, size.lr)
+    found, answers = public.records, {}
+    for text_no, label, truths in found.keys.select("text_no", "label", "truths").iter_rows():
+        answers.setdefault(found.texts[text_no], []).append((label, truths[0]))
+    rows = []
+    for number, (masked, text) in enumerate(pairs):
+        some = answers.get(masked)
+        if number % LAYOUTS == 0 and some:
+            label, value = some[number % len(some)]
+            rows.append((f"Masked {rr.around(masked, label)}", f"{label}: {value}"))
+        else:
+            rows.append(("" if number % LAYOUTS == 1 else f"Masked {masked}", text))
+    taught = tuned(folder / "taught", lessons(folder / "pairs", rows), start, size, 0, size.lr)
+    mine = [(f"Masked {masked}", text) for masked, text in known.pairs]
+    plain = [("", text) for _, text in mine]
+    final = tuned(folder / "final", lessons(folder / "heart", mine * 10 + plain * 45 + rows[: size.known * 4]), taught, size, 0, size.lr)
+    return Base(taught, final, known, mine * 5 + plain * 10)
+
+
+@dataclass(frozen=True, repr=False)
+class Told:
+    """What one attack found, as the tables that everything is computed from."""
+
+    keys: pl.DataFrame
+    worth: pl.DataFrame
+    losses: pl.DataFrame
+
+    @classmethod
+    def of(cls, victim: Model, reference: Model, found: Records, attack: Attack) -> Told:
+        """Recollect, and score all candidates."""
+        said = rr.recollected(victim, found, attack)
+        return cls(found.keys, rr.judged(found, said), rr.losses(victim, reference, found, said, attack))
+
+    @classmethod
+    def together(cls, several: Sequence[Told]) -> Told:
+        """The attacks of several seeds as one; keys are numbered through."""
+        first = np.cumsum([0, *(one.keys.height for one in several)])
+        parts = []
+        for name in ("keys", "worth", "losses"):
+            tables = [getattr(one, name).with_columns(pl.col("key") + int(add)) for one, add in zip(several, first, strict=False)]
+            parts.append(pl.concat(tables))
+        return cls(*parts)
+
+    def top1(self, criterion: str, b: float = 1.0, column: str = "hit") -> float:
+        """Accuracy of the first candidate."""
+        return rr.accuracy(rr.answers(self.keys, self.worth, rr.ranked(self.losses, criterion, b)), column)
+
+    def recall(self, queries: int) -> float:
+        """The share of keys whose value was said in the first so many queries."""
+        return rr.recall_after(self.keys, self.worth, queries)
+
+
+@dataclass(frozen=True, repr=False)
+class Seed:
+    """What was found at one seed: by victim, the controls, and what the attacks before it found of the baseline."""
+
+    victims: dict[str, Told]
+    strangers: Told
+    as_victim: Told
+    before: dict[str, float]
+
+
+def one_seed(folder: Path, size: Size, seed: int, data: Path | None, public: Base, attack: Attack, names: Sequence[str]) -> Seed:
+    """Tune and attack the victims of one set of private records."""
+    tables = corpus(size, seed + 1, data, {"private": size.private, "strangers": size.private})
+    private, strangers = (Masked.of(folder / name, table, seed) for name, table in tables.items())
+    found, reference = private.records, Model.load(public.final, size.device)
+    victims, before, outside = {}, {}, None
+    for name in names:
+        plan, objective = VICTIMS[name]
+        shards = folder / "plans" / plan
+        if not shards.is_dir():
+            settings = sanitize.Settings(seed=seed, workers=1)
+            sanitize.run([private.raw], shards, sanitize.load_plan(plan), folder / "plans.private", settings)
+        rows = [("", text) for text in read_texts(shards).texts] * size.exposures + public.replay
+        path = tuned(folder / "runs" / name, lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective)
+        victim = Model.load(path, size.device)
+        victims[name] = Told.of(victim, reference, found, attack)
+        if name == "baseline":
+            before = metric.baselines(victim, found, attack)
+            outside = Told.of(victim, reference, strangers.records, attack)
+    assert outside is not None, "the baseline is among the victims"
+    return Seed(victims, outside, Told.of(reference, reference, found, attack), before)
+
+
+def criteria(seeds: Sequence[Seed], attack: Attack, size: str) -> dict[str, Criterion]:
+    """The paper's comparisons over all seeds, keys counted together."""
+    told = Told.together([seed.victims["baseline"] for seed in seeds])
+    weight = [seed.victims["baseline"].keys.height for seed in seeds]
+    before = {name: float(np.average([seed.before[name] for seed in seeds], weights=weight)) for name in seeds[0].before}
+    best = max(before[name] for name in ("direct", "tab", "p2p"))
+    top = {name: told.top1(name, attack.b) for name in rr.CRITERIA}
+    strangers, as_victim = (Told.together([getattr(seed, name) for seed in seeds]) for name in ("strangers", "as_victim"))
+    small = size != "gpu"
+    found = {
+        "top1_ratio": Criterion(
+            value=top["biased"] / max(best, 1 / told.keys.height), paper=2.1, threshold=1.5, headline=not small,
+            note=f"over the best attack before it{SMALL if small else ''}",
+        ),
+        "partial_vs_vanilla": Criterion(value=top["partial"] - top["vanilla"], paper=0.0070, threshold=-0.01),
+        "recall_grows": Criterion(
+            value=told.recall(attack.queries) - told.recall(max(1, attack.queries // 4)), paper="grows up to 50 queries", threshold=0.02,
+            note="recall of all queries less that of the first quarter of them",
+        ),
+        "recall_over_top1": Criterion(value=told.recall(attack.queries) - top["biased"], paper="always", threshold=0.0),
+        "recall_ratio": Criterion(
+            value=told.recall(attack.queries) / max(before["p2p_recall"], 1 / told.keys.height), paper="above TAB's", threshold=1.0,
+            headline=False, note="values that R.R. says at all, over those that 64 continuations of the true prefix say",
+        ),
+        "biased_vs_best": Criterion(
+            value=top["biased"] - max(top["partial"], top["ratio"]), paper=0.0025, threshold=-0.01, headline=False,
+            note="b is chosen on public texts that the base knows; records of two dozen people are no other model to calibrate by",
+        ),
+        "subtract_vs_partial": Criterion(
+            value=top["subtract"] - top["partial"], paper=-0.0746, threshold=0.0, above=False, headline=False,
+            note="where victims are tuned beside public texts, these are candidates too, and only the reference tells them apart",
+        ),
+        "top1_strangers": Criterion(
+            value=strangers.top1("biased", attack.b), paper="not measured", threshold=0.02, above=False, headline=False,
+            note="records that nobody was trained on: what is right there was guessed",
+        ),
+        "top1_reference_as_victim": Criterion(
+            value=as_victim.top1("partial"), paper="not measured", threshold=0.02, above=False, headline=False,
+        ),
+    }  # fmt: skip
+    whole = told.top1("biased", attack.b)
+    for name in seeds[0].victims:
+        if name != "baseline":
+            first = seeds[0].victims["baseline"].top1("biased", attack.b)
+            found[f"top1_left_{name}"] = Criterion(
+                value=seeds[0].victims[name].top1("biased", attack.b) / first if first else 0.0, paper="not measured", threshold=0.5,
+                above=False, headline=False, note="of the baseline's top-1 accuracy at the first seed",
+            )  # fmt: skip
+    assert whole > 0, "the baseline gives nothing back: nothing can be compared; train for more exposures"
+    return found
+
+
+def tables(seeds: Sequence[Seed], attack: Attack, curve: Sequence[tuple[float, float]]) -> dict[str, list[dict[str, Any]]]:
+    """What stands beside the criteria."""
+    told = Told.together([seed.victims["baseline"] for seed in seeds])
+    whole = metric.summary(told.keys, told.worth, told.losses, attack)
+    names = list(seeds[0].victims)
+    rows = []
+    for name in names:
+        one = Told.together([seed.victims[name] for seed in seeds if name in seed.victims])
+        rows.append(
+            {
+                "victim": name,
+                "keys": one.keys.height,
+                "recall": one.recall(attack.queries),
+                **{c: one.top1(c, attack.b) for c in rr.CRITERIA},
+            }
+        )
+    for name, kept in (("strangers", [seed.strangers for seed in seeds]), ("reference as victim", [seed.as_victim for seed in seeds])):
+        one = Told.together(kept)
+        rows.append(
+            {
+                "victim": name,
+                "keys": one.keys.height,
+                "recall": one.recall(attack.queries),
+                **{c: one.top1(c, attack.b) for c in rr.CRITERIA},
+            }
+        )
+    return {
+        "victims": rows,
+        "baselines": [{"seed": number, **seed.before} for number, seed in enumerate(seeds)],
+        "b": [{"chosen": None if math.isinf(attack.b) else attack.b}],
+        "b_on_public": metric.by_b(curve),
+        **{name: whole[name] for name in ("by_b", "by_kind", "by_words", "by_times", "recall_by_queries", "recall_at")},
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all seeds of a size and print the criteria."""
+    asked = options(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter).parse_args(argv)
+    size, began = SIZES[asked.size], time.perf_counter()
+    import torch
+
+    if size.device == "cpu":
+        torch.set_num_threads(1)  # two threads on two busy cores wait for each other
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(asked.dir or scratch)
+        public = base(folder / "base", size, asked.data)
+        attack = Attack(
+            queries=size.queries, new_tokens=size.context // 2 - 8, whole_prompt=WHOLE, direct_prompt=DIRECT, empty_prompt="",
+        )  # fmt: skip
+        # the shadow: the base before and after it learned the known texts; all of it is public
+        shadow, before = Model.load(public.final, size.device), Model.load(public.taught, size.device)
+        curve = metric.curve_of(shadow, before, public.known.records, attack)
+        attack = rr.changed(attack, b=rr.best_b(curve))
+        seeds = [
+            one_seed(folder / f"seed-{seed}", size, seed, asked.data, public, attack, ("baseline", *(size.victims if not seed else ())))
+            for seed in range(asked.seeds or size.seeds)
+        ]
+    scaled = (
+        f"{size.layers} layers of width {size.width} from scratch, taught on {size.public} invented public texts; {size.private} private "
+        f"records a seed, read {size.exposures} times, {len(seeds)} seeds. The paper attacks models of 3 to 8 billion parameters, tuned on "
+        "4,000 texts for 3 epochs."
+    )
+    return finish(
+        "recollect_rank", asked, criteria(seeds, attack, asked.size), tables=tables(seeds, attack, curve), scaled=scaled,
+        seconds=time.perf_counter() - began,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())
