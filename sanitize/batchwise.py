@@ -116,7 +116,8 @@ class Batchwise:
     checked: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        self.names = list(kinds())
+        # `Found.kind` counts those that the finder looks for
+        self.names = [name for name, kind in kinds(self.plan.find.countries, self.plan.find.kinds).items() if kind.pattern]
         self.checked = np.isin(self.names, self.plan.checked)
         self.opaque = opaque_of(self.plan.leave)
         self.grown = [kind for editor in self.plan.editors for kind in editor.kinds if getattr(editor, "stores", "curated") != "curated"]

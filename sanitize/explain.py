@@ -66,7 +66,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
     shown, after = (masked(_series(texts), kinds) for texts in ([pair.before for pair in pairs], [pair.after for pair in pairs]))
     told = {
         **({"forecast": forecast(measured, histogram)} if measured is not None else {}),
-        "plan": plan.resolved(),
+        "plan": plan.shown(),
         "files": len(found.files),
         "bytes": total_bytes,
         "documents": documents,

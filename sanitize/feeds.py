@@ -24,8 +24,10 @@ from sanitize.read import REASONS, Roles, Unit, mail_text, survey
 from sanitize.read.jsonl import lines
 from sanitize.read.mail import mails
 from sanitize.read.opened import Break, guarded, opened
+from sanitize.render import visible
 from sanitize.shards import fsync, reopened, writer
 
+WHOLE = ("csv", "tsv", "json", "arrow", "text")  # what is read as a whole, and not record by record
 ROWS, BYTES = 10_000, 16 << 20
 PAUSE = 0.2  # seconds without a new line after which the records that are there go on their way
 PART_ROWS, PART_BYTES = 50_000, 256 << 20  # of one Parquet file
@@ -131,6 +133,10 @@ def _cut(table: pa.Table, rows: int) -> Iterator[Lot]:
 def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS) -> Iterator[Lot]:
     """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have."""
     said = survey(inputs, roles)
+    for unit in said.units:
+        other = unit.format if unit.format in WHOLE else "text" if "text" in unit.how else ""
+        if other:
+            raise InputRefused(f"{visible(unit.path)}: is {other}, and a stream reads Parquet, JSON lines and mails; use `sanitize run`")
     batch = _Batcher(rows)
     for unit in said.units:
         if unit.format == "parquet":

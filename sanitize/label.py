@@ -66,6 +66,8 @@ def label(
     rows = _drawn(work, n, seed)
     if out is None:
         target.parent.mkdir(mode=0o700, exist_ok=True)
+    elif not target.parent.is_dir():
+        raise UsageError(f"{target}: there is no such folder; make it, or leave --out away")
     with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     strata: dict[str, int] = {}

@@ -130,7 +130,7 @@ def manifest_of(
     return {
         "format": 1,
         "tool": {"name": "corpus-sanitize", **versions(), "formats": formats()},
-        "plan": plan.resolved(),
+        "plan": plan.shown(),
         "plan_hash": summary["plan_hash"],
         "key": key,
         "publishable": summary["publishable"],

@@ -109,7 +109,7 @@ class Plan(BaseModel):
         ]
 
     def resolved(self) -> dict[str, Any]:
-        """Every setting with its value, as it stands in the manifest."""
+        """Every setting with its value."""
         counted = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
         return {
             "name": self.name,
@@ -121,6 +121,13 @@ class Plan(BaseModel):
             "edit": [editor.model_dump(mode="json") for editor in self.editors],
             **counted,
         }
+
+    def shown(self) -> dict[str, Any]:
+        """`resolved` for what is published: of the values that it allows or denies only how many, by kind."""
+        resolved = self.resolved()
+        for name in ("allow", "deny"):
+            resolved["find"][name] = {kind: len(values) for kind, values in resolved["find"][name].items()}
+        return resolved
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any], where: str) -> Plan:

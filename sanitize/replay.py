@@ -211,6 +211,11 @@ def _plan(path: Path, said: _Manifest) -> Plan:
     where = f"{path}: plan"
     find = said.plan.get("find")
     rooms = {room: said.plan.get(room) for room in ("drop", "edit")}
+    if isinstance(find, Mapping) and (find.get("allow") or find.get("deny")):
+        raise UsageError(
+            f"{where}: find.allow and find.deny name values, which no manifest holds; "
+            "run its plan with `sanitize run --plan` and compare the sha256 of the shards"
+        )
     rooms["find.finders"] = find.get("finders") if isinstance(find, Mapping) else None
     for room, parts in rooms.items():
         for number, settings in enumerate(parts if isinstance(parts, list) else ()):

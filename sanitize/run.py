@@ -550,7 +550,7 @@ class Run:
         was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
         if was != self.index.input_files:
             return f"of another input ({self.index.difference(was)})"
-        if manifest.get("plan") != self.plan.resolved():
+        if manifest.get("plan") != self.plan.shown():
             return "by another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.told:
             return "before somebody was to be forgotten (sanitize subject --erase)"

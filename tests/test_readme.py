@@ -110,8 +110,8 @@ def kinds_page() -> str:
 NATIONAL = [
     "## National identifiers",
     "",
-    'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its `[find]`) looks for those of that country, and then',
-    "decides about them as about all kinds.",
+    'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its `[find]`) looks for those of that country; it',
+    "names them in `kinds` too, and decides about them as about all kinds.",
     "",
 ]
 NO_KINDS = [

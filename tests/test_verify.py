@@ -26,7 +26,7 @@ from sanitize.edit.rmft import Rmft
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.find.patterns import Found, Patterns
 from sanitize.indexing import Settings
-from sanitize.kinds.kind import WORD, kinds
+from sanitize.kinds.kind import WORD, every_kind
 from sanitize.matcher import Flagged, Matches
 from sanitize.plan import load_plan
 from sanitize.run import run
@@ -34,7 +34,7 @@ from sanitize.shards import Documents, Source, cell_leaves, sha256
 from sanitize.verify import VerifyTask, check, scan, verify_task
 
 BOB, LEE, PHONE, CARD, IP = "bob.lee@example.com", "lee@example.com", "212-555-0123", "4111 1111 1111 1111", "192.0.2.7"
-KINDS = list(kinds())
+KINDS = list(every_kind())
 Value = tuple[str, str]
 Edit = tuple[int, int, int, int, str]  # doc_no, cell, start, stop (bytes of the input), replacement
 
@@ -48,7 +48,7 @@ def lower(form: str) -> bytes:
 
 def bounded(text: bytes, start: int, stop: int, kind: str) -> bool:
     """The boundary rule of a kind: it binds an edge that is a letter, digit or underscore."""
-    rule = kinds()[kind]
+    rule = every_kind()[kind]
     if start > 0 and text[start] in WORD and text[start - 1] in rule.not_before:
         return False
     return not (stop < len(text) and text[stop - 1] in WORD and text[stop] in rule.not_after)

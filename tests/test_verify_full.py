@@ -458,7 +458,7 @@ def test_many_passes_and_workers_find_the_same(clean: Path, monkeypatch: pytest.
     found = []
     for size in (forms.PASS, 4):
         monkeypatch.setattr(
-            verify, "write_passes", lambda values, kinds, folder, size=size, also=(): write_passes(values, kinds, folder, size, also)
+            verify, "write_passes", lambda values, kinds, folder, size=size, **more: write_passes(values, kinds, folder, size, **more)
         )
         with pytest.raises(LeakFound) as caught:
             check(clean, workers=workers)
@@ -468,7 +468,7 @@ def test_many_passes_and_workers_find_the_same(clean: Path, monkeypatch: pytest.
 
 def test_many_passes_count_what_they_looked_at_once(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = check(clean, workers=1)
-    monkeypatch.setattr(verify, "write_passes", lambda values, kinds, folder, also=(): write_passes(values, kinds, folder, 4, also))
+    monkeypatch.setattr(verify, "write_passes", lambda values, kinds, folder, **more: write_passes(values, kinds, folder, 4, **more))
     many = check(clean, workers=1)
     assert many.pop("passes") == 5 and one.pop("passes") == 1 and many == one
 

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
 from sanitize import tables
-from sanitize.errors import ResourceError
+from sanitize.errors import PlanError, ResourceError
 from sanitize.keyed import U64, Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import Kind, digits, grid, table_of, ungrid
 from sanitize.kinds.kind import kind as kind_named
@@ -51,6 +51,13 @@ class Pseudonymize(Editor):
     reserved: bool = False
     _key: Key = PrivateAttr()
     _known: dict[str, _Known] = PrivateAttr(default_factory=dict)
+
+    def fits(self, schema: pa.Schema | None) -> None:
+        few = [name for name in self.kinds if kind_named(name).common]
+        if few:
+            raise PlanError(
+                f"edit.use = 'pseudonymize': the values of {', '.join(few)} are too few for a pseudonym each; use redact or rmft for them"
+            )
 
     def open(self, key: Key, counts: Counts) -> None:
         """Load the values, and with scope `corpus` draw their pseudonyms; the next task of this process finds them there."""

@@ -150,7 +150,7 @@ class Rmft(Editor):
         """One text for each occurrence, drawn again until it is no real value and new in its document; of a kind with few and common
         values, the first that is drawn."""
         if one.common:
-            return make(np.arange(len(draws)), draws.again(0), 0)[0]
+            return _changed(one, make, draws)
         pending = np.arange(len(draws))
         texts: list[pa.Array] = []
         rows: list[npt.NDArray[np.intp]] = []
@@ -188,8 +188,10 @@ class Rmft(Editor):
 
         def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
             reserved = self.reserved and attempt < _EXTEND_AFTER
-            fakes = one.fake(pl.Series(values.take(pa.array(rows))), draws, reserved)
-            return arrow(fakes), np.ones(len(rows), np.bool_)
+            own = pl.Series(values.take(pa.array(rows)))
+            fakes = one.fake(own, draws, reserved)
+            usable = (one.normalise(fakes) != one.normalise(own)).to_numpy() if one.common else np.ones(len(rows), np.bool_)
+            return arrow(fakes), usable
 
         return make
 
@@ -449,6 +451,20 @@ def _entries(part: str, corpus: pa.Array, source: str) -> pa.Array:
 def _curated(part: str) -> _Store:
     """The sorted entries of a curated store."""
     return _Store.of(_entries(part, pa.array([], pa.large_string()), "curated"))
+
+
+def _changed(one: Kind, make: _Make, draws: Draws) -> pa.Array:
+    """One text for each occurrence of a kind with few and common values: the first that is drawn and is not its own."""
+    text, usable = make(np.arange(len(draws)), draws.again(0), 0)
+    for attempt in range(1, _ATTEMPTS):
+        same = np.flatnonzero(~usable)
+        if not len(same):
+            return text
+        again, other = make(same, draws.rows(same).again(attempt), attempt)
+        text, usable[same] = pc.replace_with_mask(text, pa.array(~usable), again), other
+    if not usable.all():
+        raise _exhausted(one, int((~usable).sum()))
+    return text
 
 
 def _labels(one: Kind, times: int) -> pa.LargeStringArray:

@@ -23,7 +23,6 @@ from sanitize.options import (
     RowsPerShard,
     Sanitize,
     Seed,
-    Split,
     TextColumn,
     UserColumn,
     columns_of,
@@ -52,7 +51,6 @@ def command(
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
-    split: Split = "file",
     sanitize: Sanitize = None,
     keep: Keep = None,
     pseudonymize: Pseudonymize = None,
@@ -73,7 +71,7 @@ def command(
 
     said = locals()
     options = Options(
-        columns=columns_of(said),
+        columns=columns_of({**said, "split": "file"}),
         seed=seed,
         key_file=key,
         workers=workers,
