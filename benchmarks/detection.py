@@ -99,7 +99,6 @@ VERSIONS = {
     "libphonenumber, 13 regions": "phonenumbers",
 }
 _EDGES = string.punctuation + string.whitespace
-_Z = 1.959963984540054  # of a 95 % interval
 _RESAMPLES = 1000
 
 Span = tuple[int, int, str]  # start, stop, kind
@@ -341,12 +340,9 @@ def counted(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, 
 
 def wilson(hits: int, of: int) -> list[float] | None:
     """The 95 % score interval of a share (Wilson 1927); None of nothing."""
-    if not of:
-        return None
-    share, z2 = hits / of, _Z * _Z
-    middle = (share + z2 / (2 * of)) / (1 + z2 / of)
-    half = _Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
-    return [max(0.0, middle - half), min(1.0, middle + half)]
+    from sanitize.label import wilson as interval  # not at the top: peers are run by interpreters without sanitize
+
+    return interval(hits / of, of) if of else None
 
 
 def f2(labels: float, finds: float, hits: float) -> float:

@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
-from sanitize.spans import Buffers, arrow, cut, matches
-from sanitize.spans import ranges as ranges
+from sanitize.spans import Buffers, arrow, cut, matches, ranges
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from sanitize.cells import Leaf, plain
 from sanitize.errors import OutputBroken
-from sanitize.matcher import ranges
 from sanitize.shards import Documents
+from sanitize.spans import ranges
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

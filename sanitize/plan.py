@@ -209,6 +209,8 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
     named = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
     named += [(f"drop[{number}].kinds", dropper.counted) for number, dropper in enumerate(droppers)]
     named += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
+    chosen = {"allow": shape.find.allow, "deny": shape.find.deny, "min_score": shape.find.min_score}
+    named += [(f"find.{what}", tuple(listed)) for what, listed in chosen.items()]
     for place, kinds in named:
         for kind in kinds:
             if kind not in known and kind in every_kind():
@@ -218,13 +220,9 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
                 raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
             if kind not in shape.find.kinds:
                 raise PlanError(f"{where}: {place} names {kind}, which is not in find.kinds; add it there, or take it out here")
-    for what, listed in (("allow", shape.find.allow), ("deny", shape.find.deny), ("min_score", shape.find.min_score)):
-        for kind, entries in listed.items():
-            if kind not in known:
-                raise PlanError(f"{where}: find.{what}: there is no kind {kind!r}; {nearest(kind, known)}")
-            if kind not in shape.find.kinds:
-                raise PlanError(f"{where}: find.{what} names {kind}, which is not in find.kinds; add it there, or take it out here")
-            if what != "min_score" and not (isinstance(entries, tuple) and entries and all(entries)):
+    for what, values in (("allow", shape.find.allow), ("deny", shape.find.deny)):
+        for kind, entries in values.items():
+            if not (entries and all(entries)):
                 raise PlanError(f"{where}: find.{what}.{kind} lists nothing, or an empty value; expected values such as *@example.com")
     for number, editor in enumerate(editors):
         if "blacklist" in editor.needs and shape.blacklist is None:

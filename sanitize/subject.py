@@ -26,6 +26,7 @@ from sanitize import ask, mentions, published, queries, tombstones, vault
 from sanitize.cells import Leaf
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
+from sanitize.find.names import alike
 from sanitize.find.patterns import Patterns
 from sanitize.forget import ForgetTask, forget_task
 from sanitize.headers import display_names, header_lines
@@ -341,9 +342,8 @@ def _linked(links: pl.DataFrame, given: Subject, locals_of: pl.DataFrame) -> tup
 
     boxes = locals_of.filter(among("value_id", given.values, pl.Int64))["mailbox"]
     values = {*given.values, *locals_of.filter(among("mailbox", set(boxes), pl.String))["value_id"]}
-    told = links.join(locals_of.select("value_id", "local").unique(), on="value_id", how="left").with_columns(
-        alike=pl.struct("name", "local").map_elements(_alike, return_dtype=pl.Boolean)  # distinct pairs, not documents
-    )
+    told = links.join(locals_of.select("value_id", "local").unique(), on="value_id", how="left")
+    told = told.with_columns(alike=alike(told["name"], told["local"]))
     theirs = told.filter(among("value_id", values, pl.Int64))
     used = set(theirs["name"])
     names = {*given.names, *(name for name in theirs.filter("alike")["name"] if not mentions.too_common(name))}
@@ -352,11 +352,6 @@ def _linked(links: pl.DataFrame, given: Subject, locals_of: pl.DataFrame) -> tup
     names -= many
     values |= set(under.filter(among("name", names, pl.String) & (pl.col("alike") | among("name", given.names, pl.String)))["value_id"])
     return sorted(values), sorted(names), len(used - names)
-
-
-def _alike(pair: Mapping[str, str | None]) -> bool:
-    """True where a word of the name, of three letters or more, stands in the local part."""
-    return any(len(word) > 2 and word in (pair["local"] or "") for word in str(pair["name"]).split())
 
 
 def _locals(here: _Work) -> pl.DataFrame:

@@ -112,12 +112,12 @@ def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I
     rows = np.flatnonzero(begin >= 0)
     local = pl.Series(cut(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
     form = kind(_PERSON).normalise(names.gather(rows))
-    alike = _alike(form, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
-    good = np.flatnonzero(_personal(names.gather(rows), alike)) if len(rows) else np.empty(0, np.int64)
+    close = alike(form, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
+    good = np.flatnonzero(_personal(names.gather(rows), close)) if len(rows) else np.empty(0, np.int64)
     if not len(good):
         nothing = np.empty(0, np.int64)
         return nothing, nothing, np.empty(0), _NO_LINKS
-    linked = good[alike[good]]
+    linked = good[close[good]]
     pairs = pl.DataFrame({"name": form.gather(linked), "value_id": addresses["value_id"].gather(alone).gather(rows[linked])})
     pairs = pairs.unique(maintain_order=True)
     links = pl.DataFrame({"value_id": pairs["value_id"], "other": value_ids(arrow(pairs["name"]), _PERSON, key)}, schema=_NO_LINKS.schema)
@@ -148,7 +148,7 @@ def _personal(names: pl.Series, alike: Mask) -> Mask:
     return good
 
 
-def _alike(names: pl.Series, locals_of: pl.Series) -> pl.Series:
+def alike(names: pl.Series, locals_of: pl.Series) -> pl.Series:
     """True where a word of the name, of three letters or more, stands in the local part."""
     frame = pl.DataFrame({"row": np.arange(len(names)), "word": names.str.split(" "), "local": locals_of}).explode("word")
     same = frame.select("row", hit=(pl.col("word").str.len_chars() > 2) & pl.col("local").str.contains(pl.col("word"), literal=True))
