@@ -15,7 +15,7 @@ PACKAGES = ("sanitize", "train", "eval")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition"),
-    ("views", "decoded", "figures", "notebook", "forecast", "masked"),
+    ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),

@@ -146,6 +146,7 @@ def number(
         fake=fake,
         lead=lead,
         turn=turn,
+        numeric=True,
         rank=rank,
     )
 
