@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sanitize.disk import code_of, failed
-from sanitize.engines.child import Child, borrowed, measured, spared, spread, steady
+from sanitize.engines.child import Child, borrowed, measured, release, spared, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
 from sanitize.views import glob_escaped, quote_literal, quote_name
@@ -94,6 +94,7 @@ class Local:
     def _database(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[Any]:
         import duckdb
 
+        release()  # DuckDB's memory comes on top of what is held here
         self.spill.mkdir(parents=True, exist_ok=True)
         database = duckdb.connect(":memory:")
         try:
