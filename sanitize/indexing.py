@@ -33,10 +33,8 @@ from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
 from sanitize.find.known import read_list
 from sanitize.keyed import Key
-from sanitize.kinds.kind import every_kind
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
-from sanitize.part import Finder
 from sanitize.progress import Step
 from sanitize.publish import Job, hashed, mend, perform
 from sanitize.read import Sample, Survey, sampled
@@ -44,6 +42,7 @@ from sanitize.reading import Reading, size_of, surveyed
 from sanitize.settings import Settings as Settings
 from sanitize.settings import Stages as Stages
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
+from sanitize.sought import Sought
 from sanitize.views import glob_escaped, quote_literal
 
 # bytes that a run takes in WORK and OUT for each byte of an input, measured on mail, logs and prose; packed ones unfold on the way
@@ -65,15 +64,10 @@ class Indexing:
         inputs: Sequence[Path | str],
         work: Path,
         settings: Settings,
-        finders: Sequence[Finder] = index.PATTERNS,
-        countries: Sequence[str] = (),
-        kinds: Sequence[str] = (),
+        sought: Sought = Sought(),  # noqa: B008 - frozen
     ) -> None:
-        """`finders`, `countries` and `kinds` are a plan's: an index that was made with others is made again. Of the kinds only those matter
-        that are looked for on request."""
-        self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
-        self.finders, self.countries = tuple(one.settled() for one in finders), tuple(sorted(countries))
-        self.named = tuple(sorted(name for name in set(kinds) if every_kind()[name].asked))
+        """`sought` is a plan's: an index that was made with another is made again."""
+        self.inputs, self.work, self.settings, self.sought = [Path(path) for path in inputs], work, settings, sought
         self.stages = Stages(progress=settings.progress)
         self._sizes: dict[int, int] = {}  # bytes of text of each range of documents, by its first one, once they are known
         self.notes: list[str] = []
@@ -112,7 +106,7 @@ class Indexing:
         vault.tidy(self.work)
 
     def _begin(self) -> None:
-        for finder in self.finders:
+        for finder in self.sought.finders:
             finder.fits()
         self.listed  # noqa: B018 - a list that cannot be read stops here
         workers = self.settings.workers or os.cpu_count() or 1
@@ -194,7 +188,7 @@ class Indexing:
     @property
     def rounds(self) -> bool:
         """True where some finder needs what was found in the whole corpus."""
-        return any(finder.second for finder in self.finders)
+        return any(finder.second for finder in self.sought.finders)
 
     @functools.cached_property
     def listed(self) -> str | None:
@@ -204,10 +198,9 @@ class Indexing:
     @functools.cached_property
     def looked_for(self) -> dict[str, Any]:
         """What decides what is found, beside the input and the key: finders with their settings, countries, the user's list."""
-        finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
         # the list is known by a keyed hash: index.json says nothing of it
         told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
-        return {"finders": finders, "countries": list(self.countries), "named": list(self.named), "known": told}
+        return {**self.sought.told(), "known": told}
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -419,9 +412,7 @@ class Indexing:
             checked=tuple(name for name, policy in self.policies.items() if policy != "drop"),
             set_aside=tuple(row for row in aside if low <= row < high),
             folder=self.work / "spill" / spill,
-            finders=self.finders,
-            countries=self.countries,
-            named=self.named,
+            sought=self.sought,
         )
 
     def _second_round(self, results: Sequence[dict[str, Any]], aside: list[int]) -> list[dict[str, Any]]:

@@ -584,7 +584,7 @@ def run(
     if settings.known:
         listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         return Told("run", Run(index, plan, out).sanitize())
 
 
@@ -593,5 +593,5 @@ def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | No
     vault.apart(inputs, None, Path(work))
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
+    with Indexing(inputs, Path(work), settings, plan.sought) as index:
         return Told("find", index.find())
