@@ -5,6 +5,7 @@ the name of an input file, which may be a person's.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -146,6 +147,11 @@ def manifest_of(
 
 def versions() -> dict[str, str]:
     """The versions that decide what comes out."""
+    return dict(_installed())
+
+
+@functools.cache  # asked for every record, and read from files each time
+def _installed() -> dict[str, str]:
     names = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy", "phonenumbers", "faker")
     found = {}
     for name in names:
