@@ -32,6 +32,7 @@ from sanitize.kinds.kind import every_kind
 from sanitize.overlaps import Claims, settle
 from sanitize.part import Column
 from sanitize.read import faults
+from sanitize.seek import Seeker
 from sanitize.shards import Documents, cells_of, table_writer, write_rows
 from sanitize.sought import Sought
 from sanitize.spans import Buffers, arrow, code_points, cut_nested
@@ -80,7 +81,7 @@ class FirstRound:
 def find_task(task: FindTask) -> dict[str, Any]:
     """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""
     names = pa.array(list(every_kind()), pa.string())
-    finder = patterns.Patterns(task.key, task.sought.countries, task.sought.named)
+    finder = Seeker(task.key, task.sought)
     look = _Look(task, finder)
     made = _Made(task, names)
     text_bytes = documents = 0
@@ -179,7 +180,7 @@ _NO_VALUES = pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value
 class _Look:
     """The finders of one task at work, from `with` to its end."""
 
-    def __init__(self, task: FindTask, finder: patterns.Patterns | None) -> None:
+    def __init__(self, task: FindTask, finder: Seeker | None) -> None:
         self.task, self.finder = task, finder
         self.uses = [one.use for one in task.sought.finders]
         self.numbers = {name: number for number, name in enumerate(every_kind())}
@@ -244,7 +245,7 @@ class _Look:
             section=found.section,
             section_names=found.section_names,
             finder=np.full(len(found.text_no), max(self.sealed, 0), np.int32),
-            score=np.ones(len(found.text_no), np.float32),
+            score=np.ones(len(found.text_no), np.float32) if found.score is None else found.score,
             values=pl.DataFrame(values, schema=_NO_VALUES.schema),
             skipped={(int(codes[kind]), reason): times for (kind, reason), times in found.skipped.items()},
         )
@@ -549,6 +550,7 @@ def otherwise(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         "finders": "other settings of its finders",
         "countries": "other countries",
         "named": "other kinds on request",
+        "customs": "other kinds of the plan's own",
         "known": "another list of known values",
     }
-    return next((why for what, why in said.items() if was.get(what) != now[what]), "other settings")
+    return next((why for what, why in said.items() if was.get(what) != now.get(what)), "other settings")

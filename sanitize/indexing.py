@@ -33,6 +33,7 @@ from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
 from sanitize.find.known import read_list
 from sanitize.keyed import Key
+from sanitize.kinds.kind import bringing
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
 from sanitize.progress import Step
@@ -106,6 +107,7 @@ class Indexing:
         vault.tidy(self.work)
 
     def _begin(self) -> None:
+        self._stack.enter_context(bringing(self.sought.customs))
         for finder in self.sought.finders:
             finder.fits()
         self.listed  # noqa: B018 - a list that cannot be read stops here
@@ -197,10 +199,12 @@ class Indexing:
 
     @functools.cached_property
     def looked_for(self) -> dict[str, Any]:
-        """What decides what is found, beside the input and the key: finders with their settings, countries, the user's list."""
-        # the list is known by a keyed hash: index.json says nothing of it
-        told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
-        return {**self.sought.told(), "known": told}
+        """What decides what is found, beside the input and the key: finders with their settings, countries, own kinds, the user's list."""
+
+        def hidden(listed: object) -> str:  # a list is known by a keyed hash: index.json says nothing of it
+            return hashed(listed, self.key.subkey("known").hex())
+
+        return {**self.sought.told(hidden), "known": hidden(self.listed) if self.listed else None}
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -28,6 +28,7 @@ from sanitize.find.known import listed_for
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
+from sanitize.kinds.kind import bringing
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
@@ -582,7 +583,8 @@ def run(
     vault.apart(inputs, out, work)
     settings = settings or Settings()
     if settings.known:
-        listed_for(settings.known, plan.find.kinds, plan.name)
+        with bringing(plan.customs):
+            listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
     with Indexing(inputs, work, settings, plan.sought) as index:
         return Told("run", Run(index, plan, out).sanitize())

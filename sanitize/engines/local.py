@@ -16,6 +16,7 @@ from sanitize.disk import code_of, failed
 from sanitize.engines.child import Child, borrowed, measured, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
+from sanitize.kinds.kind import carried
 from sanitize.views import glob_escaped, quote_literal, quote_name
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ class Local:
 
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
         """Run `work` on every task; yields each as it ends. A task whose worker dies is tried once more, alone and in a fresh one."""
+        work = carried(work)
         if self.workers == 1 or len(tasks) <= 1:
             steady()
             for place, task in enumerate(tasks):

@@ -19,6 +19,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("ledger", "past", "seen", "matcher", "sought", "overlaps", "lexicon"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
+    ("seek",),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full", "published", "settings", "lots"),
     ("manifest", "reading", "counts", "blacklist", "verify", "feeds"),
