@@ -211,6 +211,11 @@ class Editor(Part):
         return "keep" if self.keep else "erase"
 
     @property
+    def links(self) -> bool:
+        """Whether it replaces alike what is one person's: the table `entities` (value_id, entity_id, kind, value) is counted for it."""
+        return False
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the documents that `rewrite` decides by."""
         return ()

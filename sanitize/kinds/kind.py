@@ -50,6 +50,8 @@ class Kind:
                `reserved`, from ranges that belong to nobody (RFC 2606, 5737, 3849; 555-01xx; test cards) where the kind has such.
     split      For kinds with parts: columns that give the value back when joined. `parts` names those a variant can keep as its
                anchor; the other columns are separators.
+    keeping    For kinds whose parts stand in no one order: the fake with one part of each value as it was, by its number in `parts` (-1:
+               none). A value of one part keeps nothing.
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
     gate       Words, and the pattern without the alternatives that need one of them: what is looked for in texts that hold none.
@@ -78,6 +80,7 @@ class Kind:
     check: Callable[[pl.Series], pl.Series] | None = None
     parts: tuple[str, ...] = ()
     split: Callable[[pl.Series], pl.DataFrame] | None = None
+    keeping: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
     not_before: bytes = WORD
     not_after: bytes = WORD
     opaque: bool = False

@@ -18,6 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("views", "decoded", "figures", "notebook", "forecast", "masked"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("ledger", "past", "seen", "matcher", "sought", "overlaps", "lexicon"),
+    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "persons"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("seek",),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
