@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from sanitize import apply, index, tables
 from sanitize.matcher import FORMS
 from sanitize.plan import Plan
-from sanitize.publish import shard_name
+from sanitize.publish import shard_names
 
 
 def kinds_found(
@@ -122,12 +122,14 @@ def manifest_of(
     *,
     seed: int | None,
     settings: Mapping[str, Any],
+    parts: Sequence[Mapping[str, int]] = (),
 ) -> dict[str, Any]:
-    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256)."""
+    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256). `parts`
+    has the inputs, documents and shards of each, where something was appended."""
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
         key |= {"seed": seed, "note": "reproducible, replacements guessable, no privacy claim"}
-    names = [f"data/{shard_name(no, len(applied))}" for no in range(len(applied))]
+    names = [f"data/{name}" for name in shard_names([part["shards"] for part in parts] or [len(applied)])]
     return {
         "format": 1,
         "tool": {"name": "corpus-sanitize", **versions(), "formats": formats()},
@@ -139,6 +141,7 @@ def manifest_of(
         "shards": [
             {"path": path, **{name: one[name] for name in ("rows", "bytes", "sha256")}} for path, one in zip(names, applied, strict=True)
         ],
+        **({"batches": [{"no": no, **part} for no, part in enumerate(parts, 1)]} if len(parts) > 1 else {}),
         "columns": summary["columns"],
         "settings": dict(settings),
         "summary": dict(summary),

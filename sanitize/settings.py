@@ -35,6 +35,7 @@ class Settings:
     sample: float = 1.0  # the share of the documents that there are for this run
     verify: str = "fast"
     replace: bool = False
+    append: bool = False  # to what an earlier run has made
     progress: Progress = silent
 
     def __post_init__(self) -> None:

@@ -66,6 +66,9 @@ def command(
     replace: Annotated[
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
     ] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="add the files that are new to what OUT holds; give them alone, or the whole folder again")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -75,7 +78,7 @@ def command(
     from sanitize.run import run as go
 
     chosen = load_plan(plan, set_ or ())
-    settings = settings_of(locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace)
+    settings = settings_of(locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace, append=append)
     if dry_run:
         from sanitize.explain import explain as describe
         from sanitize.verbs.explain import explained
