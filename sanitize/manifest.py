@@ -5,6 +5,7 @@ the name of an input file, which may be a person's.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize import apply, index, tables
+from sanitize import formats as formats_out
 from sanitize.matcher import FORMS
 from sanitize.plan import Plan
 from sanitize.publish import shard_name
@@ -121,12 +123,17 @@ def manifest_of(
     *,
     seed: int | None,
     settings: Mapping[str, Any],
+    beside: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256)."""
+    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
+
+    `beside`: pages that stand among the shards, with their texts.
+    """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
         key |= {"seed": seed, "note": "reproducible, replacements guessable, no privacy claim"}
-    names = [f"data/{shard_name(no, len(applied))}" for no in range(len(applied))]
+    suffix = formats_out.suffix(settings.get("format", formats_out.PARQUET))
+    names = [f"data/{shard_name(no, len(applied), suffix)}" for no in range(len(applied))]
     return {
         "format": 1,
         "tool": {"name": "corpus-sanitize", **versions(), "formats": formats()},
@@ -138,6 +145,7 @@ def manifest_of(
         "shards": [
             {"path": path, **{name: one[name] for name in ("rows", "bytes", "sha256")}} for path, one in zip(names, applied, strict=True)
         ],
+        **({"beside": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in beside.items()}} if beside else {}),
         "columns": summary["columns"],
         "settings": dict(settings),
         "summary": dict(summary),

@@ -155,7 +155,7 @@ def _build(
     # a link has the mode of its source, and that lies in WORK: what is published has the mode that the user gives to new files
     mode = (folder / "data").stat().st_mode & 0o666
     for number, (source, known) in enumerate(shards):
-        target = folder / "data" / shard_name(number, len(shards))
+        target = folder / "data" / shard_name(number, len(shards), "".join(source.suffixes))
         try:
             os.link(source, target)
         except OSError:  # another file system
@@ -179,9 +179,9 @@ def _build(
     crash.at("publish:built")
 
 
-def shard_name(number: int, count: int) -> str:
+def shard_name(number: int, count: int, suffix: str = ".parquet") -> str:
     """The name of an output shard, as `datasets` and others expect it."""
-    return f"train-{number:05d}-of-{count:05d}.parquet"
+    return f"train-{number:05d}-of-{count:05d}{suffix}"
 
 
 def swap(new: Path, out: Path) -> None:

@@ -15,9 +15,9 @@ PACKAGES = ("sanitize", "train", "eval")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition"),
-    ("views", "decoded", "figures", "notebook", "forecast", "masked"),
+    ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
-    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon"),
+    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full", "published", "settings", "lots"),
