@@ -56,7 +56,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
             )
             histogram = _histogram(index.value_counts) if measured is not None else []
             work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
-            out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out").rglob("*.parquet"))
+            out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir())
         cpu = time.process_time() - began
         sampled_bytes = sample.stat().st_size
     known = [unit.rows for unit in found.units]

@@ -26,10 +26,11 @@ import pyarrow.parquet as pq
 from sanitize.cells import flatten, leaves
 from sanitize.decoded import digests, views
 from sanitize.engines.engine import Engine
+from sanitize.formats import by_suffix
 from sanitize.forms import FULL, Needles
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
-from sanitize.places import VerifyTask, batches, inside_kept, owned
+from sanitize.places import VerifyTask, batches, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
 from sanitize.spans import Buffers
 
@@ -249,7 +250,7 @@ class _Seen:
         kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
         self.about["kept_planned"] += kept.height
-        self._hide(pq.read_schema(task.shard))
+        self._hide(schema_of(task))
         rows = _Tally()
         residual: list[tuple[str, _Hits, I64, I64, list[str]]] = []
         for table, doc_no in batches(task):
@@ -329,7 +330,8 @@ class _Seen:
 
     def _beyond(self, path: Path, rows: _Tally) -> None:
         """What pages and raw bytes hold more often than the rows do."""
-        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path))):
+        packed = by_suffix(path) is not None
+        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path)))[packed:]:
             columns: list[str] = []
             tally = _Tally()
             for column, data in source():
@@ -339,7 +341,8 @@ class _Seen:
                 where = f"{place} {self._column(column)}" if column else place
                 for texts, only in _of_bytes(data):
                     for hits in self.hits(texts, where, only):
-                        self._count(tally, hits, len(columns) - 1)
+                        if not packed or hits.form == "exact":  # its rows are all that it holds, and rows side by side make other forms
+                            self._count(tally, hits, len(columns) - 1)
             self._more(place, tally, rows, columns, source)
 
     def _more(

@@ -126,7 +126,8 @@ def publish(
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with disk_trouble(out.parent):
-            named = [(*shard, name) for shard, name in zip(shards, shard_names(parts or [len(shards)]), strict=True)]
+            suffix = "".join(shards[0][0].suffixes) if shards else ".parquet"
+            named = [(*shard, name) for shard, name in zip(shards, shard_names(parts or [len(shards)], suffix), strict=True)]
             _build(folder, named, pages, manifest, leaks_in)
             still()
             swap(folder, out)
@@ -185,14 +186,14 @@ def _build(
     crash.at("publish:built")
 
 
-def shard_name(number: int, count: int, part: int = 1) -> str:
+def shard_name(number: int, count: int, part: int = 1, suffix: str = ".parquet") -> str:
     """The name of an output shard, as `datasets` and others expect it; of the first part of a corpus, or of one that was appended."""
-    return f"train-{f'b{part:04d}-' if part > 1 else ''}{number:05d}-of-{count:05d}.parquet"
+    return f"train-{f'b{part:04d}-' if part > 1 else ''}{number:05d}-of-{count:05d}{suffix}"
 
 
-def shard_names(parts: Sequence[int]) -> list[str]:
+def shard_names(parts: Sequence[int], suffix: str = ".parquet") -> list[str]:
     """The names of all shards of a corpus whose parts have so many each; in the order of their names, too."""
-    return [shard_name(number, count, part) for part, count in enumerate(parts, 1) for number in range(count)]
+    return [shard_name(number, count, part, suffix) for part, count in enumerate(parts, 1) for number in range(count)]
 
 
 def swap(new: Path, out: Path) -> None:

@@ -74,6 +74,7 @@ class _Settings(BaseModel):
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
     sample: float = Field(default=1.0, gt=0, le=1)
+    format: str = "parquet"
     roles: _Roles
     erased: dict[str, int] = Field(default_factory=dict)
 
@@ -136,6 +137,7 @@ def replay(
         max_quarantine=1.0,  # how many may be set aside was decided when the manifest was written
         verify=said.settings.verify,
         sample=said.settings.sample,
+        format=said.settings.format,
         progress=progress,
     )
     made: dict[str, Any] = {}

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import append, apply, counts, crash, drill, forget, ledger, published, tombstones, vault
+from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, published, tombstones, vault
 from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
@@ -34,6 +35,7 @@ from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.notebook import Told
+from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
@@ -54,6 +56,8 @@ class Run:
         """`accept` sees the manifest before anything is published, and raises to stop it."""
         self.index, self.plan, self.out, self.accept = index, plan, out, accept
         self.erased = tombstones.read(index.work, index.key)
+        self.format = index.settings.format
+        self.suffix = formats.suffix(self.format)
         self.spends = any(editor.unit for editor in plan.editors)
         self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
@@ -97,6 +101,7 @@ class Run:
         began = time.monotonic()
         for editor in self.plan.editors:
             editor.fits(None)
+        formats.fits(self.format, pa.schema([field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"]))
         self.index.hold(self.out)
         if self.index.settings.append:
             self._go_on()
@@ -393,7 +398,7 @@ class Run:
             values = self.index.files("vault", "values")
             passes = work / "spill" / "passes"
             self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
-            names = shard_names([part.stop - part.first for part in self.parts])
+            names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
@@ -407,6 +412,7 @@ class Run:
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
+                (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
             here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
@@ -417,7 +423,28 @@ class Run:
     def _applied(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
         """What became of some shards, each with the `sha256` that its record has."""
         results = self.index.map("apply", jobs)
-        return [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        made = [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        return made if self.format == formats.PARQUET else self._packed(jobs, made)
+
+    def _packed(self, jobs: Sequence[Job], made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The same shards in another format, with the bytes and hashes that they have there."""
+        packs = []
+        for job, result in zip(jobs, made, strict=True):
+            no = job.task.no
+            task = PackTask(
+                no=no,
+                first=job.task.first,
+                last=job.task.last,
+                shard=place_of(self.folder, formats.PARQUET, no),
+                format=self.format,
+                folder=self.index.work / "spill" / f"pack-{no}",
+            )
+            outputs = {f"shard{self.suffix}": place_of(self.folder, self.format, no)}
+            packs.append(self._job(f"pack-{self.format}-{no:05d}", pack_task, task, outputs, result["sha256"]))
+        packed = self.index.map("pack", packs)
+        return [
+            {**result, **one, "sha256": hash_of(pack, f"shard{self.suffix}")} for result, one, pack in zip(made, packed, packs, strict=True)
+        ]
 
     def _rewrite(self, part: Part, counted: tuple[Counts, ...], again: Sequence[int] | None = None) -> list[dict[str, Any]]:
         """Make all shards of a part, or some `again` with what the check swept."""
@@ -510,7 +537,7 @@ class Run:
             no=no,
             first=low,
             last=high,
-            shard=self.folder / "stage" / name,
+            shard=place_of(self.folder, self.format, no),
             flagged=self.flagged,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
@@ -522,6 +549,7 @@ class Run:
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
             names=self.erased.names,
             later=self.index.value_counts if self.ordered or no < self.parts[-1].first else None,
+            columns=tuple(name for name in self.index.documents.schema.names if self.index.policies[name] != "drop"),
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -549,7 +577,14 @@ class Run:
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for size, known in self.index.input_files]
         parts = append.told(self.parts, self.index.batches)
-        manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), parts=parts)
+        shards = [place_of(self.folder, self.format, no) for no in range(len(applied))]
+        beside: dict[str, str] = {}
+        if self.format != formats.PARQUET:
+            named = list(zip(shard_names([part["shards"] for part in parts], self.suffix), shards, strict=True))
+            beside = formats.format_of(self.format).pages(named)
+        manifest = manifest_of(
+            summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), parts=parts, beside=beside
+        )
         self.accept(manifest)
         aside = vault.private(self.index.work / "spill") / "report"
         # what an earlier batch was read from may have gone since
@@ -561,9 +596,9 @@ class Run:
         with vault.umask(self.index.umask):  # what is published is as open as the user's other files
             publish(
                 self.out,
-                shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
+                shards=[(path, result["sha256"]) for path, result in zip(shards, applied, strict=True)],
                 parts=[part["shards"] for part in parts],
-                pages=pages(manifest, shown),
+                pages={**pages(manifest, shown), **beside},
                 manifest=manifest,
                 still=self._still,
                 leaks_in=self._leaks_in,
@@ -608,6 +643,7 @@ class Run:
             "sample": settings.sample,
             "roles": asdict(settings.columns.roles),
             "erased": self.erased.told,
+            **({} if self.format == formats.PARQUET else {"format": self.format}),
         }
 
     def _unchanged(self) -> bool:
@@ -624,6 +660,7 @@ class Run:
             corpus.manifest.get("plan_hash") == self.hash
             and corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
             and corpus.manifest["settings"].get("erased") == self.erased.told
+            and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
         )
         if same and len(corpus.manifest["inputs"]) < len(self.index.input_files):
             return False  # of the same plan and index, and there is more
@@ -650,6 +687,8 @@ class Run:
             return "by another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.told:
             return "before somebody was to be forgotten (sanitize subject --erase)"
+        if manifest.get("settings", {}).get("format", formats.PARQUET) != self.format:
+            return "in another format (--format)"
         return "with another key, other settings or another version"
 
 

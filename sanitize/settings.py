@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sanitize import formats
 from sanitize.corpus import Columns
 from sanitize.engines.child import peak_mb
 from sanitize.errors import UsageError, nearest
@@ -34,6 +35,7 @@ class Settings:
     strict: bool = False
     sample: float = 1.0  # the share of the documents that there are for this run
     verify: str = "fast"
+    format: str = "parquet"  # what the shards are published as
     replace: bool = False
     append: bool = False  # to what an earlier run has made
     progress: Progress = silent
@@ -45,10 +47,11 @@ class Settings:
             raise UsageError(f"--sample {self.sample:g}: expected a share of the documents above 0, such as 1% or 0.01")
         if self.verify not in ("fast", "full", "off"):
             raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
+        formats.known(self.format)
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
-        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "sample", "verify")
+        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "sample", "verify", "format")
         files = {name: os.path.abspath(path) if path else None for name, path in (("key_file", self.key_file), ("known", self.known))}
         return {"columns": asdict(self.columns), **files, **{name: getattr(self, name) for name in names}}
 

@@ -37,7 +37,7 @@ from sanitize.looks import here as those_in
 from sanitize.looks import occurrences_of
 from sanitize.notebook import Told
 from sanitize.plan import Plan
-from sanitize.publish import hashed, shard_name
+from sanitize.publish import hashed
 from sanitize.run import run
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
 from sanitize.spans import I64, Buffers
@@ -426,7 +426,7 @@ def _in_run(
     return {
         **about,
         "documents": int(sum(one.sum() for one in there)),
-        "shards": [shard_name(no, len(rows)) for no, one in enumerate(there) if one.any()],
+        "shards": [shard.path.name for shard, one in zip(out.shards, there, strict=True) if one.any()],
         "left": sum(found["occurrences"]) - sum(found["replaced"]),
         "replaced": sum(found["replaced"]),
         "erasures_honoured": int(told.get("erasures", 0)),

@@ -306,6 +306,7 @@ def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, 
             leaves=tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"]),
             sweep=spill / name,
             names=gone.names,
+            columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
         )
 
 
@@ -318,7 +319,7 @@ def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: 
     """The check of `run`, again."""
     results = [done.result for done in engine.map_shards(verify_task, tasks)]
     texts = {}
-    for page in _PAGES:
+    for page in (*_PAGES, *corpus.beside):
         try:
             texts[page] = (corpus.path / page).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -342,7 +343,7 @@ def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: 
 def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
     """Every file of the folder, in all forms."""
     out = corpus.path
-    missing = [page for page in _PAGES if not (out / page).is_file()]
+    missing = [page for page in (*_PAGES, *corpus.beside) if not (out / page).is_file()]
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
     going, gone = corpus.manifest["summary"]["verify"]["kinds"], _erased(corpus, work)
@@ -352,7 +353,7 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]
-    found = full(engine, shards, others, passes, spill, _PAGES)
+    found = full(engine, shards, others, passes, spill, (*_PAGES, *corpus.beside))
     if gone.names:
         # names are looked for as they are mentioned; the forms of a byte-wise search are for values
         for done in engine.map_shards(mention_task, tasks):

@@ -63,6 +63,7 @@ def command(
     strict: Strict = False,
     sample: SampleOf = "100%",
     verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
+    format: Annotated[str, typer.Option("--format", help="what the shards are: parquet, jsonl.zst or mds")] = "parquet",
     replace: Annotated[
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
     ] = False,
@@ -78,7 +79,9 @@ def command(
     from sanitize.run import run as go
 
     chosen = load_plan(plan, set_ or ())
-    settings = settings_of(locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace, append=append)
+    settings = settings_of(
+        locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), format=format, replace=replace, append=append
+    )
     if dry_run:
         from sanitize.explain import explain as describe
         from sanitize.verbs.explain import explained

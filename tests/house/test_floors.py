@@ -15,10 +15,11 @@ PACKAGES = ("sanitize", "train", "eval")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition"),
-    ("views", "decoded", "figures", "notebook", "forecast", "masked"),
+    ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("ledger", "past", "seen", "matcher", "sought", "overlaps", "lexicon"),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "persons"),
+    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("seek",),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
