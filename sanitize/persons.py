@@ -155,16 +155,19 @@ def _ranked(words: pl.DataFrame, *of: str) -> pl.DataFrame:
 
 class Cast:
     """The persons behind some mentions. `mentions` has scope (a number), seed (what the scope's draws hang on), kind, value_id, value,
-    and `goes`, false for a mention that stays as it is. With `merge`, values join other persons of their scope."""
+    and `goes`, false for a mention that stays as it is; with a `person` for each, nobody is looked for. With `merge`, values join other
+    persons of their scope."""
 
     def __init__(self, mentions: pl.DataFrame, known: Entities, key: Key, purpose: str, *, merge: bool = True) -> None:
         self._key, self._purpose, self._known = key, purpose, known
-        on = ["scope", "seed", "kind", "value_id", "value"]
-        rows = mentions.group_by(on).agg(pl.col("goes").any(), stays=(~pl.col("goes")).any()).sort("scope", "kind", "value_id", "value")
+        on = ["scope", "seed", "kind", "value_id", "value", *(["person"] if "person" in mentions.columns else [])]
+        rows = mentions.group_by(on).agg(pl.col("goes").any(), stays=(~pl.col("goes")).any()).sort(on)
         texts = rows.select("kind", "value").unique(maintain_order=True).with_row_index("text")
         self.texts = texts
         self.tokens, pairs = _words(texts)
         person, linked = known.of_values(rows["value_id"].to_numpy())
+        if "person" in rows.columns:
+            person, linked, merge = rows["person"].to_numpy(), np.ones(rows.height, np.bool_), False
         rows = rows.join(texts, on=["kind", "value"], maintain_order="left")
         rows = rows.with_columns(person=pl.Series(person, dtype=pl.Int64), linked=pl.Series(linked))
         rows = rows.with_columns(own=pl.col("person"))
@@ -253,12 +256,14 @@ class Cast:
         two = entries.filter(pl.col("role") == LAST).select("group", two="word", last_entry="entry")
         return out.join(two, on=["group", "two"], how="left").sort("row", "start"), entries
 
-    def drawn(self, real: Real, tail: Tail, anchors: tuple[int, ...] = ()) -> pa.LargeStringArray:
+    def drawn(self, real: Real, tail: Tail, anchors: tuple[int, ...] = (), *, apart: bool = False) -> pa.LargeStringArray:
         """The text of each row of `rows` that goes (null for the others). `real` says which ids of a kind are values of the corpus; `tail`
-        gives what stands from the @ on, from rows of `rows`, draws and anchors; of `anchors` one is kept for each person."""
+        gives what stands from the @ on, from rows of `rows`, draws and anchors; of `anchors` one is kept for each person. With `apart`
+        no word of a name is a real name by itself, as long as such words are to be had."""
         script, entries = self._script()
         going = np.flatnonzero(self.rows["goes"].to_numpy())
         choices = self._choices(script, anchors)
+        names = entries.join(script.filter("name").select(entry="first_entry").unique(), on="entry", how="semi")
         texts = np.full(self.rows.height, None, object)
         attempts = np.zeros(self.groups.height, np.int64)
         pending = np.unique(self.rows["group"].to_numpy()[going])
@@ -276,12 +281,19 @@ class Cast:
             form, good = np.empty(len(rows), np.int64), np.ones(len(rows), np.bool_)
             for name in KINDS:
                 mine = np.flatnonzero(ids[name][rows])
+                if not len(mine):
+                    continue
                 normal = arrow(kind_named(name).normalise(pl.Series(made.take(pa.array(mine)), dtype=pl.String)))
                 form[mine] = value_ids(normal, name, self._key)
                 good[mine] = ~real(name, form[mine])
             pair = form.astype(np.uint64) ^ (scope[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
             good &= ~np.isin(pair, taken)
             whole = _all_of(good, group_of[rows], self.groups.height)
+            if apart and attempt < _FREE:
+                some_words = names.filter(pl.Series(open_[names["group"].to_numpy()]))
+                new = pl.Series(self._new(some_words, attempt, self._anchor(choices, attempt)), dtype=pl.String)
+                said = real(PERSON, value_ids(arrow(kind_named(PERSON).normalise(new)), PERSON, self._key))
+                whole &= _all_of(~said, some_words["group"].to_numpy(), self.groups.height)
             some = np.flatnonzero(whole[group_of[rows]])
             # of two persons that would say the same in a scope the first has it; two values of one person say two things
             _, first, which = np.unique(pair[some], return_index=True, return_inverse=True)
@@ -300,6 +312,22 @@ class Cast:
                     f"linked: {len(pending)} identities, new in their document, could not be drawn; set linked = false, or use redact"
                 )
         self.attempts = attempts
+        return pa.array(texts, pa.large_string())
+
+    def short(self) -> pl.DataFrame:
+        """The names of one word, with or without letters, that mean another person of their scope: columns row, person."""
+        other = self.rows.filter(pl.col("kind") == PERSON, pl.col("person") != pl.col("own"))
+        words = other.join(self.tokens.filter(~pl.col("letter")), on="text").group_by("row", "person").len()
+        return words.filter(pl.col("len") == 1).select("row", "person")
+
+    def again(self, attempts: I64, tail: Tail) -> pa.LargeStringArray:
+        """The text of every row, by the attempt that is known of its group; nothing is asked."""
+        script, entries = self._script()
+        group, none = self.rows["group"].to_numpy(), np.full(self.groups.height, NONE)
+        texts = np.full(self.rows.height, None, object)
+        for attempt in np.unique(attempts).tolist():
+            rows = np.flatnonzero(attempts[group] == attempt)
+            texts[rows] = self.said(script, entries, rows, attempt, none, tail).to_numpy(zero_copy_only=False)
         return pa.array(texts, pa.large_string())
 
     def said(self, script: pl.DataFrame, entries: pl.DataFrame, rows: I64, attempt: int, anchor: I64, tail: Tail) -> pa.LargeStringArray:
@@ -392,8 +420,7 @@ class Cast:
         for each in (DOMAIN, TLD):
             shown[kept.filter(pl.col("kind") == ADDRESS)["group"].to_numpy(), each] = True
         both = may & shown
-        any_: npt.NDArray[np.bool_] = both.any(axis=1, keepdims=True)
-        return np.where(any_, both, may)
+        return np.where(np.asarray(both.any(axis=1))[:, None], both, may)
 
     def _anchor(self, choices: npt.NDArray[np.bool_], attempt: int) -> I64:
         """The anchor of each group in an attempt; NONE where it has none."""
