@@ -23,7 +23,6 @@ from sanitize.apply import ApplyTask, Occurrences, Sheet
 from sanitize.cells import Leaf
 from sanitize.find import patterns
 from sanitize.keyed import Key
-from sanitize.kinds.kind import kinds
 from sanitize.lots import Sheaf
 from sanitize.matcher import Flagged, Matches, compatible
 from sanitize.part import Counts, Editor
@@ -117,7 +116,7 @@ class Batchwise:
 
     def __post_init__(self) -> None:
         # `Found.kind` counts those that the finder looks for
-        self.names = [name for name, kind in kinds(self.plan.find.countries, self.plan.find.kinds).items() if kind.pattern]
+        self.names = [name for name, kind in self.plan.sought.kinds.items() if kind.pattern]
         self.checked = np.isin(self.names, self.plan.checked)
         self.opaque = opaque_of(self.plan.leave)
         self.grown = [kind for editor in self.plan.editors for kind in editor.kinds if getattr(editor, "stores", "curated") != "curated"]

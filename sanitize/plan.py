@@ -23,6 +23,7 @@ from sanitize.kinds.kind import kinds as kinds_of
 from sanitize.notebook import Sheet
 from sanitize.part import Finder
 from sanitize.render import visible
+from sanitize.sought import Sought
 
 
 class Find(BaseModel):
@@ -150,6 +151,13 @@ class Plan(BaseModel):
         resolved = self.resolved()
         resolved["find"]["finders"] = [*resolved["find"]["finders"], "known"]
         return Plan.from_resolved(resolved, f"plan {self.name}")
+
+    @property
+    def sought(self) -> Sought:
+        """What it looks for."""
+        named = {name for name in self.find.kinds if every_kind()[name].asked}
+        finders = tuple(finder.settled() for finder in self.finders)
+        return Sought(finders=finders, countries=tuple(sorted(self.find.countries)), named=tuple(sorted(named)))
 
     @property
     def checked(self) -> list[str]:

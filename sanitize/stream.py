@@ -43,6 +43,7 @@ from sanitize.plan import Plan, load_plan
 from sanitize.publish import hashed
 from sanitize.seen import Seen
 from sanitize.shards import CellColumn, cells_of, fsync, read_json, write_json
+from sanitize.sought import Sought
 from sanitize.stores import Stores
 
 VERSION = 1  # raise it when a state of before cannot be gone on with
@@ -96,7 +97,7 @@ class Stream:
 
     def __init__(self, plan: Plan | str, state: Path | str | None, options: Options) -> None:
         self.plan = streamed(load_plan(plan) if isinstance(plan, str) else plan)
-        self._sought = (self.plan.find.countries, self.plan.find.kinds)
+        self._sought = self.plan.sought
         self.options, self._state = options, Path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
         self.documents = self.out = self.swept = 0
@@ -187,7 +188,7 @@ class Stream:
         """Each lot with its texts and what is found in them; workers look at the lots to come, and the order stays."""
         first = self.position
         if self.options.workers <= 1:
-            finder = patterns.Patterns(self.key, *self._sought)
+            finder = _finder_of(self.key, self._sought)
             for lot in lots:
                 sheaf, columns, texts = self._texts(lot, first)
                 first += len(lot)
@@ -197,7 +198,7 @@ class Stream:
             self.options.workers,
             multiprocessing.get_context("spawn"),
             initializer=_begin,
-            initargs=(self.key.secret, self.key.public, *self._sought),
+            initargs=(self.key.secret, self.key.public, self._sought),
         )
         waiting: deque[tuple[Lot, Sheaf, Sequence[CellColumn], Future[Sequence[patterns.Found]]]] = deque()
         try:
@@ -339,8 +340,12 @@ class Stream:
 _finder: list[patterns.Patterns] = []  # of a worker
 
 
-def _begin(secret: bytes, public: bool, countries: Sequence[str], named: Sequence[str]) -> None:
-    _finder.append(patterns.Patterns(Key(secret, public), countries, named))
+def _begin(secret: bytes, public: bool, sought: Sought) -> None:
+    _finder.append(_finder_of(Key(secret, public), sought))
+
+
+def _finder_of(key: Key, sought: Sought) -> patterns.Patterns:
+    return patterns.Patterns(key, sought.countries, sought.named)
 
 
 def _each_of(finder: patterns.Patterns, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
