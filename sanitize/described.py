@@ -241,7 +241,7 @@ class Described:
         """Forget the batch that was begun and not published."""
         units, ranges = (sum(getattr(batch, name) for batch in self.closed) for name in ("units", "ranges"))
         self.documents, self.ranges = self._before, self._ranges
-        self._describe(complete=False, there=self.closed)
+        self._describe(complete=True, there=self.closed)
         batches.take_back(self.work, ranges, units, len(self.closed))
 
     def _describe(self, *, complete: bool, there: Sequence[Batch] = ()) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.cells import Leaf, plain
@@ -57,6 +58,16 @@ def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
                 columns = {name: plain(batch.column(name)) for name in batch.schema.names}
                 yield pa.table(columns), numbers[at : at + batch.num_rows]
                 at += batch.num_rows
+
+
+def comes_later(task: VerifyTask, values: I64, doc_no: I64) -> Mask:
+    """True where a value stands first in a document behind the one of that number: what a replacement said there it could not know."""
+    if task.later is None or not len(values):
+        return np.zeros(len(values), np.bool_)
+    known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
+    known = known.filter(pc.is_in(known["value_id"], pa.array(np.unique(values))))
+    first = dict(zip(*(column.to_pylist() for column in known.columns), strict=True))
+    return np.array([first.get(int(one), -1) for one in values], np.int64) > doc_no
 
 
 def inside_kept(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], begin: I64, end: I64) -> tuple[Mask, int]:
