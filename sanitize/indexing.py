@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import corpus, counts, crash, gathered, index, queries, tables, vault
+from sanitize import corpus, counts, crash, fetched, gathered, index, queries, tables, vault
 from sanitize.cells import Leaf
 from sanitize.corpus import documents_of, leaf_named, policies_for
 from sanitize.disk import code_of, disk_trouble, failed
@@ -71,7 +71,7 @@ class Indexing:
     ) -> None:
         """`finders`, `countries` and `kinds` are a plan's: an index that was made with others is made again. Of the kinds only those matter
         that are looked for on request."""
-        self.inputs, self.work, self.settings = [Path(path) for path in inputs], work, settings
+        self.named_inputs, self.work, self.settings = tuple(inputs), work, settings
         self.finders, self.countries = tuple(one.settled() for one in finders), tuple(sorted(countries))
         self.named = tuple(sorted(name for name in set(kinds) if every_kind()[name].asked))
         self.stages = Stages(progress=settings.progress)
@@ -103,13 +103,23 @@ class Indexing:
 
     def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
         """Take WORK away again where nothing was done yet that a second try could use; its lock is still held."""
-        if kind is not None and self._fresh and not (self.work / "index.json").exists():
+        if kind is not None and self._fresh and not any((self.work / name).exists() for name in ("index.json", "fetched")):
             shutil.rmtree(self.work, ignore_errors=True)
 
     def _end(self) -> None:
         """Nothing half done stays: asked only of the one who holds WORK, once nobody works there any more."""
         self.engine.close()
         vault.tidy(self.work)
+
+    def _survey(self) -> None:
+        """What lies in the inputs, and the policies of its columns."""
+        self.inputs = self.fetched.paths
+        with self.stages.measure("read"):
+            try:
+                self.survey: Survey = surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes)
+                self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+            except (InputRefused, UsageError) as error:
+                raise self.fetched.told(error) from None
 
     def _begin(self) -> None:
         for finder in self.finders:
@@ -120,9 +130,9 @@ class Indexing:
         self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
-        with self.stages.measure("read"):
-            self.survey: Survey = surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes)
-            self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+        self.fetched = fetched.listed(self.named_inputs, self.work)
+        if not self.fetched.remote:
+            self._survey()
         quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
@@ -130,6 +140,10 @@ class Indexing:
         self._stack.callback(self._end)
         crash.at("work:made")
         vault.tidy(self.work)
+        if self.fetched.remote:
+            with self.stages.measure("fetch"), disk_trouble(self.work):
+                self.fetched.fetch(self.settings.progress)
+            self._survey()
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
         if self.settings.sample < 1:
             self.survey = sampled(self.survey, Sample(self.settings.sample, self.key.subkey("sample")))
@@ -564,6 +578,7 @@ class Indexing:
                     f"file {no + 1} of the input changed while it was being read; nothing was published. "
                     "Run the same command again when nobody writes there"
                 )
+        self.fetched.still()
 
     def _needed(self) -> int:
         """About how many bytes a run over this input takes in WORK and OUT together."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, forget, formats, ledger, published, tombstones, vault
+from sanitize import apply, counts, crash, drill, forget, formats, ledger, published, remote_out, tombstones, vault
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -37,6 +37,7 @@ from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_name
+from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
@@ -49,10 +50,16 @@ class Run:
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
     def __init__(
-        self, index: Indexing, plan: Plan, out: Path, accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+        self,
+        index: Indexing,
+        plan: Plan,
+        out: Path,
+        accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
+        named: str = "",
     ) -> None:
-        """`accept` sees the manifest before anything is published, and raises to stop it."""
+        """`accept` sees the manifest before anything is published, and raises to stop it. `named`: how OUT is told, where not as a path."""
         self.index, self.plan, self.out, self.accept = index, plan, out, accept
+        self.named = named
         self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
         self.folder = index.work / "runs" / self.hash
         self.flagged = self.folder / "counts" / "flagged.parquet"
@@ -323,7 +330,7 @@ class Run:
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(every), self.suffix)}") for no in every]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
-            raise leak(str(self.out), found["findings"], "", "nothing was published")
+            raise leak(self.named or str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
 
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
@@ -516,8 +523,8 @@ class Run:
         self.index.at_rest()
         self._unchanged()
         command = {
-            "out": os.path.abspath(self.out),
-            "inputs": [os.path.abspath(path) for path in self.index.inputs],
+            "out": self.named or os.path.abspath(self.out),
+            "inputs": self.index.fetched.names,
             "settings": self.index.settings.to_json(),
             "plan": self.plan.resolved(),
             "plan_hash": self.hash,
@@ -534,7 +541,7 @@ class Run:
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
             "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
-            "out": str(self.out),
+            "out": self.named or str(self.out),
             "work": str(self.index.work),
         }
 
@@ -576,7 +583,7 @@ class Run:
                     raise
         if not self.index.settings.replace:
             raise UsageError(
-                f"{self.out}: was made {self._otherwise(corpus.manifest)}; "
+                f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False
@@ -615,21 +622,41 @@ def run(
     """
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan = load_plan(plan) if isinstance(plan, str) else plan
-    work = Path(work) if work else Path(str(out) + ".private")
-    out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
-    vault.apart(inputs, out, work)
     settings = settings or Settings()
+    prefix = remote_out.Prefix(str(out)) if is_url(out) else None
+    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{out}.private")
+    out = remote_out.mirror(work, str(out)) if prefix else Path(out)
+    out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    vault.apart(inputs, None if prefix else out, work)
     if settings.known:
         listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
     with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
-        return Told("run", Run(index, plan, out).sanitize())
+        if prefix is not None:
+            return Told("run", _to_url(index, plan, out, prefix))
+        summary = Run(index, plan, out).sanitize()
+        index.fetched.take_away()
+        return Told("run", summary)
+
+
+def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -> dict[str, Any]:
+    """A run whose OUT is made in WORK, as `out`, and then uploaded."""
+    index.umask = 0o077  # it is published from there, not there
+    run = Run(index, plan, out, named=prefix.shown)
+    with prefix.held(index.work):
+        prefix.may_hold(run.hash, index.settings.replace)
+        summary = run.sanitize()
+        with index.stages.measure("upload"):
+            changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
+    index.fetched.take_away()
+    return {**summary, "changed": changed}
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft") -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan of the same finders uses it."""
-    vault.apart(inputs, None, Path(work))
+    work = remote_out.here(work)
+    vault.apart(inputs, None, work)
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, Path(work), settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
+    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
         return Told("find", index.find())
