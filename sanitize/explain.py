@@ -54,7 +54,7 @@ def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None 
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
         small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=silent)
         plan = plan.knowing(settings.known)
-        with Indexing([sample], Path(folder) / "work", small, plan.finders, plan.find.countries, plan.find.kinds) as index:
+        with Indexing([sample], Path(folder) / "work", small, plan.sought) as index:
             summary = Run(index, plan, Path(folder) / "out").sanitize()
             pairs = samples(
                 index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6

@@ -30,15 +30,16 @@ from sanitize.headers import sections
 from sanitize.keyed import Key, siphash, value_ids
 from sanitize.kinds.kind import every_kind
 from sanitize.overlaps import Claims, settle
-from sanitize.part import Column, Finder
+from sanitize.part import Column
 from sanitize.read import faults
+from sanitize.seek import Seeker
 from sanitize.shards import Documents, cells_of, table_writer, write_rows
+from sanitize.sought import Sought
 from sanitize.spans import Buffers, arrow, code_points, cut_nested
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 VERSION = 3  # part of the index's fingerprint: raise it when what is written for the same input changes
-PATTERNS = (Finder(use=patterns.NAME),)
 LINKS = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
 _SHOWN = ("text_no", "start_byte", "stop_byte", "kind", "value_id")  # what a finder sees of what others found
 
@@ -57,9 +58,7 @@ class FindTask:
     checked: tuple[str, ...]  # columns of the output: their strings must be readable
     set_aside: tuple[int, ...]  # documents of the range that could not be read, when they were staged or in the first round
     folder: Path  # attempts are written here: <table>.parquet
-    finders: tuple[Finder, ...] = PATTERNS
-    countries: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()  # kinds that are looked for on request
+    sought: Sought = Sought()
     before: FirstRound | None = None
 
     @property
@@ -82,7 +81,7 @@ class FirstRound:
 def find_task(task: FindTask) -> dict[str, Any]:
     """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""
     names = pa.array(list(every_kind()), pa.string())
-    finder = patterns.Patterns(task.key, task.countries, task.named)
+    finder = Seeker(task.key, task.sought)
     look = _Look(task, finder)
     made = _Made(task, names)
     text_bytes = documents = 0
@@ -107,7 +106,7 @@ def find_task(task: FindTask) -> dict[str, Any]:
             made.add(batch, out)
     with table_writer(task.folder / "ids.parquet", tables.IDS.schema) as out:
         out.write_table(pa.table([np.concatenate(ids).astype(np.int64)], schema=tables.IDS.schema))
-    if any(finder.second for finder in task.finders):
+    if any(finder.second for finder in task.sought.finders):
         with table_writer(task.folder / "links.parquet", LINKS) as out:
             out.write_table(look.linked().to_arrow(compat_level=pl.CompatLevel.oldest()).cast(LINKS))
     write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE.schema, made.aside)
@@ -181,12 +180,12 @@ _NO_VALUES = pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value
 class _Look:
     """The finders of one task at work, from `with` to its end."""
 
-    def __init__(self, task: FindTask, finder: patterns.Patterns | None) -> None:
+    def __init__(self, task: FindTask, finder: Seeker | None) -> None:
         self.task, self.finder = task, finder
-        self.uses = [one.use for one in task.finders]
+        self.uses = [one.use for one in task.sought.finders]
         self.numbers = {name: number for number, name in enumerate(every_kind())}
         second = task.before is not None
-        self.others = [(number, one) for number, one in enumerate(task.finders) if one.use != patterns.NAME and one.second == second]
+        self.others = [(number, one) for number, one in enumerate(task.sought.finders) if one.use != patterns.NAME and one.second == second]
         self.sealed = self.uses.index(patterns.NAME) if patterns.NAME in self.uses else -1
         self._links: list[pl.DataFrame] = []
 
@@ -246,7 +245,7 @@ class _Look:
             section=found.section,
             section_names=found.section_names,
             finder=np.full(len(found.text_no), max(self.sealed, 0), np.int32),
-            score=np.ones(len(found.text_no), np.float32),
+            score=np.ones(len(found.text_no), np.float32) if found.score is None else found.score,
             values=pl.DataFrame(values, schema=_NO_VALUES.schema),
             skipped={(int(codes[kind]), reason): times for (kind, reason), times in found.skipped.items()},
         )
@@ -422,7 +421,7 @@ class _Rows:
     """The occurrences of one batch, gathered over its leaves."""
 
     def __init__(self, task: FindTask, names: pa.Array, doc_no: I64, entities: pl.DataFrame | None = None) -> None:
-        self.names, self.uses, self.doc_no, self.entities = names, [one.use for one in task.finders], doc_no, entities
+        self.names, self.uses, self.doc_no, self.entities = names, [one.use for one in task.sought.finders], doc_no, entities
         self.parts: list[tuple[_Seen, I64, npt.NDArray[np.int32]]] = []
         self.skipped: dict[tuple[int, str], int] = {}
         self._sorted: dict[str, npt.NDArray[Any]] = {}
@@ -551,6 +550,7 @@ def otherwise(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         "finders": "other settings of its finders",
         "countries": "other countries",
         "named": "other kinds on request",
+        "customs": "other kinds of the plan's own",
         "known": "another list of known values",
     }
-    return next((why for what, why in said.items() if was.get(what) != now[what]), "other settings")
+    return next((why for what, why in said.items() if was.get(what) != now.get(what)), "other settings")

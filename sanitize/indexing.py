@@ -17,14 +17,17 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import corpus, counts, crash, fetched, gathered, index, queries, tables, vault
+from sanitize import batches, corpus, counts, crash, fetched, gathered, index, queries, tables, vault
+from sanitize.batches import Batch
 from sanitize.cells import Leaf
 from sanitize.corpus import documents_of, leaf_named, policies_for
 from sanitize.disk import code_of, disk_trouble, failed
@@ -33,17 +36,17 @@ from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
 from sanitize.find.known import read_list
 from sanitize.keyed import Key
-from sanitize.kinds.kind import every_kind
+from sanitize.kinds.kind import bringing
 from sanitize.lock import locked, out_locked
 from sanitize.manifest import versions
-from sanitize.part import Finder
 from sanitize.progress import Step
 from sanitize.publish import Job, hashed, mend, perform
-from sanitize.read import Sample, Survey, sampled
+from sanitize.read import Earlier, Layout, Sample, Survey, sampled
 from sanitize.reading import Reading, size_of, surveyed
 from sanitize.settings import Settings as Settings
 from sanitize.settings import Stages as Stages
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
+from sanitize.sought import Sought
 from sanitize.views import glob_escaped, quote_literal
 
 # bytes that a run takes in WORK and OUT for each byte of an input, measured on mail, logs and prose; packed ones unfold on the way
@@ -65,18 +68,15 @@ class Indexing:
         inputs: Sequence[Path | str],
         work: Path,
         settings: Settings,
-        finders: Sequence[Finder] = index.PATTERNS,
-        countries: Sequence[str] = (),
-        kinds: Sequence[str] = (),
+        sought: Sought = Sought(),  # noqa: B008 - frozen
     ) -> None:
-        """`finders`, `countries` and `kinds` are a plan's: an index that was made with others is made again. Of the kinds only those matter
-        that are looked for on request."""
-        self.named_inputs, self.work, self.settings = tuple(inputs), work, settings
-        self.finders, self.countries = tuple(one.settled() for one in finders), tuple(sorted(countries))
-        self.named = tuple(sorted(name for name in set(kinds) if every_kind()[name].asked))
+        """`sought` is a plan's: an index that was made with another is made again."""
+        self.named_inputs, self.work, self.settings, self.sought = tuple(inputs), work, settings, sought
         self.stages = Stages(progress=settings.progress)
         self._sizes: dict[int, int] = {}  # bytes of text of each range of documents, by its first one, once they are known
         self.notes: list[str] = []
+        self.closed: tuple[Batch, ...] = ()  # what an append adds to
+        self._known: dict[str, tuple[tuple[int, int] | None, str]] = {}  # of each input file its state and sha256
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Indexing:
@@ -111,18 +111,19 @@ class Indexing:
         self.engine.close()
         vault.tidy(self.work)
 
-    def _survey(self) -> None:
-        """What lies in the inputs, and the policies of its columns."""
-        self.inputs = self.fetched.paths
+    def _look(self) -> None:
+        """Survey the inputs, and take what lies there for what is to be read."""
         with self.stages.measure("read"):
             try:
-                self.survey: Survey = surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes)
-                self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+                self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
             except (InputRefused, UsageError) as error:
                 raise self.fetched.told(error) from None
 
     def _begin(self) -> None:
-        for finder in self.finders:
+        if self.settings.append and not (self.work / "index.json").is_file():
+            raise UsageError(f"{self.work}: holds no index that could be added to; run the same command without --append first")
+        self._stack.enter_context(bringing(self.sought.customs))
+        for finder in self.sought.finders:
             finder.fits()
         self.listed  # noqa: B018 - a list that cannot be read stops here
         workers = self.settings.workers or os.cpu_count() or 1
@@ -130,9 +131,13 @@ class Indexing:
         self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
+        self.survey: Survey
         self.fetched = fetched.listed(self.named_inputs, self.work)
-        if not self.fetched.remote:
-            self._survey()
+        self.inputs = self.fetched.paths
+        if self.fetched.remote and self.settings.append:
+            raise UsageError("--append reads local files only: what was fetched of earlier ones is taken away; fetch the new files first")
+        if not self.fetched.remote and not self.settings.append:
+            self._look()
         quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
@@ -143,11 +148,71 @@ class Indexing:
         if self.fetched.remote:
             with self.stages.measure("fetch"), disk_trouble(self.work):
                 self.fetched.fetch(self.settings.progress)
-            self._survey()
+            self._look()
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
+        if self.settings.append:
+            with disk_trouble(self.work):
+                self._behind()
         if self.settings.sample < 1:
             self.survey = sampled(self.survey, Sample(self.settings.sample, self.key.subkey("sample")))
             self.notes.append(f"this is a sample of {self.settings.sample:.3g} of the documents (--sample)")
+
+    def _survey(self, found: Survey) -> None:
+        """Take this for the input that is to be read."""
+        self.survey = found
+        self.policies = policies_for(found.schema, found.layout.main, self.settings.columns)
+
+    def _behind(self) -> None:
+        """Find out which of the files at hand are new to the index, and go on behind what it holds."""
+        described = read_json(self.work / "index.json") or {}
+        there = batches.batches_of(described)
+        if not described.get("complete") and len(there) == 1:
+            raise UsageError(f"{self.work}: its index is not complete; run the command that made it, without --append, to its end first")
+        # an append that was not published is open; the first batch never is, as there is nothing before it
+        self.closed = there if len(there) == 1 or there[-1].published else there[:-1]
+        last = there[-1] if len(self.closed) < len(there) else None
+        before, roles = Documents.from_json(described["documents"]), self.settings.columns.roles
+        nothing = Survey(units=[], files=[], bad=[], ignored=[], layout=Layout(schema=before.schema, roles=roles))
+        self._survey(nothing)
+        self._same_index(described, there)
+        units = sum(batch.units for batch in self.closed)
+        self._before = replace(before, sources=before.sources[:units])
+        self._ranges = [(low, high) for low, high in described["ranges"][: sum(batch.ranges for batch in self.closed)]]
+        if self.inputs:
+            with self.stages.measure("read"):
+                found = surveyed(self.engine, self.inputs, roles, self.settings.reading_bytes)
+                given = [(path, size, self._hash(path)) for path, size in found.files]
+                folders = [str(path) for path in self.inputs if os.path.isdir(path)]
+                new, moved = batches.new_among(given, folders, self.closed)
+                if new:
+                    known = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
+                    earlier = Earlier(schema=before.schema, paths=known)
+                    found = surveyed(self.engine, self.inputs, roles, self.settings.reading_bytes, earlier)
+                    batches.same_columns(before.schema, found.schema)
+                    self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in found.units]))
+            if moved:
+                self.notes.append(f"{moved:,} of the given files are, byte for byte, ones that were read before; they were not added again")
+        elif last is not None:
+            raise UsageError(f"{self.work}: an append was begun and is not published; run it to its end first")
+        self._open_anew = batches.opened([(size, known) for size, known in self._new_files], last, replace=self.settings.replace)
+
+    def _same_index(self, described: Mapping[str, Any], there: Sequence[Batch]) -> None:
+        """UsageError where the index was made with another key, other settings, columns, finders or another version."""
+        if described.get("fingerprint") == self._chain(there)[-1]:
+            return
+        why = (
+            "another key"
+            if described.get("key_id") != self.key.id
+            else "another --sample"
+            if described.get("sample", 1.0) != self.settings.sample
+            else index.otherwise(described["looked_for"], self.looked_for)
+            if described.get("looked_for", self.looked_for) != self.looked_for
+            else "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
+        )
+        raise UsageError(
+            f"{self.work}: its index was made with {why}; an append goes on with the same. Say what the first run was told; "
+            "or run over all files with --replace, without --append, to make everything anew"
+        )
 
     def hold(self, out: Path) -> None:
         """Hold OUT's name too, to the end: of two runs towards one OUT the second stops here, whatever its WORK."""
@@ -163,11 +228,12 @@ class Indexing:
         with disk_trouble(self.work):
             staged = self._read()
         with self.stages.measure("read"), disk_trouble(self.work):
-            self.documents: Documents = documents_of(self.survey, staged, self.work)
+            self.documents: Documents = self._documents(staged)
             aside = self._staged_aside()
-        size = self.settings.rows_per_shard
-        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)]
-        reused = bool(before.get("complete"))
+        size, first = self.settings.rows_per_shard, self._before.count if self.closed else 0
+        cut = range(first, self.documents.count, size)
+        self.ranges = [*(self._ranges if self.closed else ()), *((low, min(low + size, self.documents.count)) for low in cut)]
+        reused = bool(before.get("complete")) and before.get("fingerprint") == self.fingerprint
         self._describe(complete=reused)
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
@@ -208,7 +274,7 @@ class Indexing:
     @property
     def rounds(self) -> bool:
         """True where some finder needs what was found in the whole corpus."""
-        return any(finder.second for finder in self.finders)
+        return any(finder.second for finder in self.sought.finders)
 
     @functools.cached_property
     def listed(self) -> str | None:
@@ -217,19 +283,48 @@ class Indexing:
 
     @functools.cached_property
     def looked_for(self) -> dict[str, Any]:
-        """What decides what is found, beside the input and the key: finders with their settings, countries, the user's list."""
-        finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
-        # the list is known by a keyed hash: index.json says nothing of it
-        told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
-        return {"finders": finders, "countries": list(self.countries), "named": list(self.named), "known": told}
+        """What decides what is found, beside the input and the key: finders with their settings, countries, own kinds, the user's list."""
+
+        def hidden(listed: object) -> str:  # a list is known by a keyed hash: index.json says nothing of it
+            return hashed(listed, self.key.subkey("known").hex())
+
+        return {**self.sought.told(hidden), "known": hidden(self.listed) if self.listed else None}
 
     @functools.cached_property
+    def fingerprints(self) -> tuple[str, ...]:
+        """One for each batch: everything that decides what the index holds up to there, as this house declares it."""
+        return self._chain(self.batches)
+
+    @property
     def fingerprint(self) -> str:
-        """Everything that decides what the index holds, as this house declares it: inputs, key, settings and the versions of the rooms."""
+        """The fingerprint of the whole index."""
+        return self.fingerprints[-1]
+
+    @functools.cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """What the index is made of: what was there, and what is read now, if anything is."""
+        if self.closed and not self.survey.files:
+            return self.closed
+        here = Batch(
+            files=tuple((size, known) for size, known in self._new_files),
+            paths=tuple(batches.place_of(path) for path, _ in self.survey.files),
+            units=len(self.survey.units),
+        )
+        return (*self.closed, here)
+
+    def _chain(self, there: Sequence[Batch]) -> tuple[str, ...]:
+        first, *rest = (batch.inputs_hash(self.survey.roles) for batch in there)
+        found = [self._fingerprint(first)]
+        for inputs in rest:
+            found.append(hashed("append", found[-1], inputs))
+        return tuple(found)
+
+    def _fingerprint(self, inputs: str) -> str:
+        """That of an index of one batch: inputs, key, settings and the versions of the rooms."""
         settings = self.settings
         return hashed(
             "find",
-            self.inputs_hash(),
+            inputs,
             self.key.id,
             (tables.VERSION, corpus.VERSION, index.VERSION),
             index.kinds_hash(),
@@ -244,14 +339,18 @@ class Indexing:
         """What a sample hangs on, where this is one."""
         return [self.settings.sample, self.key.id] if self.settings.sample < 1 else []
 
-    def record_of(self, room: str, *more: object) -> str:
-        """The fingerprint of a room's records: what the room depends on, and the libraries at work in it."""
+    def record_of(self, room: str, *more: object, batch: int = -1) -> str:
+        """The fingerprint of a room's records, up to a batch: what the room depends on, and the libraries at work in it."""
         there = versions()
         if room in ("read", "find", "known"):  # what is read and found follows from these two; the others decide only how it is written
             there = {name: there[name] for name in ("corpus-sanitize", "phonenumbers") if name in there}
         if room == "read":
             return hashed(room, there, self.inputs_hash(), corpus.VERSION, self.settings.max_doc_bytes, *more)
-        return hashed(room, there, self.fingerprint, *more)
+        return hashed(room, there, self.fingerprints[batch], *more)
+
+    def batch_of(self, no: int) -> int:
+        """The batch that a range is of."""
+        return sum(no >= stop for stop in accumulate(batch.ranges for batch in self.closed))
 
     def _renew(self) -> dict[str, Any]:
         """What WORK says of its index, if it is the one we need; one of another key or setting goes, and the user is told.
@@ -259,6 +358,10 @@ class Indexing:
         One of another input goes only with `--replace`: it may have taken hours, and the input may be a mistake.
         """
         before = read_json(self.work / "index.json") or {}
+        if self.closed:
+            if self._open_anew:
+                self._take_back()
+            return before
         if not before or before.get("fingerprint") == self.fingerprint:
             return before
         same_input = before.get("inputs") == self.inputs_hash()
@@ -267,7 +370,7 @@ class Indexing:
             raise UsageError(
                 f"{self.work}: holds the index of another input ({self.difference(before.get('files') or [])}); nothing was touched. "
                 "Put the input back as it was to go on with that index; or use --replace to make the index, and what was made of it, anew; "
-                "or take another --work to keep both"
+                f"or take another --work to keep both{'; or --append to add what is new to it' if self._adds_to(before) else ''}"
             )
         why = (
             f"another input ({self.difference(before.get('files') or [])})"
@@ -297,6 +400,10 @@ class Indexing:
     @property
     def input_files(self) -> list[list[Any]]:
         """Size and sha256 of every input file, in corpus order."""
+        return [*([size, known] for batch in self.closed for size, known in batch.files), *self._new_files]
+
+    @property
+    def _new_files(self) -> list[list[Any]]:
         return [[size, known] for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
 
     def difference(self, was: list[list[Any]]) -> str:
@@ -317,18 +424,51 @@ class Indexing:
             said.append(f"{(gone - common).total():,} of them gone or changed, {(new - common).total():,} new")
         return ", ".join(said)
 
-    def _describe(self, *, complete: bool) -> None:
-        """Write down what the index is of; while it is not complete, its tasks are resumed."""
+    def _documents(self, staged: Mapping[int, Mapping[str, Any]]) -> Documents:
+        """All documents: those of the closed batches, and those that are read now."""
+        if not self.closed:
+            return documents_of(self.survey, staged, self.work)
+        sources = documents_of(self.survey, staged, self.work).sources if self.survey.files else ()
+        behind = (replace(one, first_doc_no=one.first_doc_no + self._before.count) for one in sources)
+        return replace(self._before, sources=(*self._before.sources, *behind))
+
+    def close(self) -> None:
+        """Something of all batches is published: none of them is taken back any more."""
+        if self.closed:
+            described = read_json(self.work / "index.json") or {}
+            told = [{**one, "published": True} for one in described["batches"]]
+            write_json(self.work / "index.json", {**described, "batches": told})
+
+    def _take_back(self) -> None:
+        """Forget the batch that was begun and not published."""
+        units, ranges = (sum(getattr(batch, name) for batch in self.closed) for name in ("units", "ranges"))
+        self.documents, self.ranges = self._before, self._ranges
+        self._describe(complete=False, there=self.closed)
+        batches.take_back(self.work, ranges, units, len(self.closed))
+
+    def _adds_to(self, before: Mapping[str, Any]) -> bool:
+        """True where files were added to those of an index, or would be."""
+        was = Counter(known for _, known in before.get("files") or [])
+        return len(before.get("batches") or ()) > 1 or bool(was) and not was - Counter(self.input_hashes)
+
+    def _describe(self, *, complete: bool, there: Sequence[Batch] = ()) -> None:
+        """Write down what the index is of; while it is not complete, its tasks are resumed. `there`: these batches alone."""
+        if not there:
+            *_, last = self.batches
+            documents = self.documents.count - (self._before.count if self.closed else 0)
+            last = replace(last, documents=documents, ranges=len(self.ranges) - (len(self._ranges) if self.closed else 0))
+            there = self.closed if len(self.batches) == len(self.closed) else (*self.closed, last)
         write_json(
             self.work / "index.json",
             {
-                "fingerprint": self.fingerprint,
+                "fingerprint": self._chain(there)[-1],
                 "complete": complete,
                 "key_id": self.key.id,
                 "looked_for": self.looked_for,
-                "inputs": self.inputs_hash(),
+                "inputs": hashed([one.inputs_hash(self.survey.roles) for one in there]) if self.closed else self.inputs_hash(),
                 "sample": self.settings.sample,
-                "files": self.input_files,
+                "files": [[size, known] for one in there for size, known in one.files],
+                "batches": [one.to_json() for one in there],
                 "documents": self.documents.to_json(),
                 "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
@@ -417,8 +557,9 @@ class Indexing:
             work=index.find_task,
             task=self._find_task(no, low, high, aside, f"find-{no}"),
             record=self.work / "tasks" / "find" / f"{no:05d}.json",
-            fingerprint=self.record_of("find"),
+            fingerprint=self.record_of("find", batch=self.batch_of(no)),
             outputs=outputs,
+            standing=self.batch_of(no) < len(self.closed),
         )
 
     def _find_task(self, no: int, low: int, high: int, aside: Sequence[int], spill: str) -> index.FindTask:
@@ -433,14 +574,13 @@ class Indexing:
             checked=tuple(name for name, policy in self.policies.items() if policy != "drop"),
             set_aside=tuple(row for row in aside if low <= row < high),
             folder=self.work / "spill" / spill,
-            finders=self.finders,
-            countries=self.countries,
-            named=self.named,
+            sought=self.sought,
         )
 
     def _second_round(self, results: Sequence[dict[str, Any]], aside: list[int]) -> list[dict[str, Any]]:
         """Gather what the first round found, and look again with it; returns what both rounds tell of each task."""
-        forms, entities = self.work / "vault" / "rounds" / "forms.parquet", self.work / "rounds" / "entities.parquet"
+        more = f"-{len(self.batches):04d}" if len(self.batches) > 1 else ""
+        forms, entities = self.work / "vault" / "rounds" / f"forms{more}.parquet", self.work / "rounds" / f"entities{more}.parquet"
         gather = gathered.GatherTask(
             occurrences=tuple(self.files("rounds", "occurrences")),
             values=tuple(self.files("vault", "rounds", "values")),
@@ -454,9 +594,10 @@ class Indexing:
                 Job(
                     work=gathered.gather_task,
                     task=gather,
-                    record=self.work / "tasks" / "known" / "gathered.json",
+                    record=self.work / "tasks" / "known" / f"gathered{more}.json",
                     fingerprint=self.record_of("known"),
                     outputs={"entities.parquet": entities, "forms.parquet": forms},
+                    standing=len(self.closed) == len(self.batches),
                 )
             )
         crash.at("find:gathered")
@@ -483,16 +624,18 @@ class Indexing:
                     work=index.known_task,
                     task=replace(task, before=before),
                     record=self.work / "tasks" / "known" / f"{no:05d}.json",
-                    fingerprint=self.record_of("known"),
+                    fingerprint=self.record_of("known", batch=self.batch_of(no)),
                     outputs=outputs,
+                    standing=self.batch_of(no) < len(self.closed),
                 )
             )
         return [{**first, **second} for first, second in zip(results, self.map("known", jobs), strict=True)]
 
     def _staged_aside(self) -> list[int]:
-        """The documents that staging could not read, written as part of the table `quarantine`."""
+        """The documents that staging could not read, written as part of the table `quarantine`, one file a batch."""
         rows: list[tuple[Any, ...]] = []
-        for unit, source in zip(self.survey.units, self.documents.sources, strict=True):
+        sources = self.documents.sources
+        for unit, source in zip(self.survey.units, sources[len(sources) - len(self.survey.units) :], strict=True):
             if not unit.view:
                 aside = pq.read_table(self.work / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
                 rows += [(source.first_doc_no + one["row"], one["source"], one["place"], one["reason"]) for one in aside.to_pylist()]
@@ -501,28 +644,35 @@ class Indexing:
             write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE.schema, rows)
             return {}
 
-        perform(
-            Job(
-                work=work,
-                task=Aside(self.work / "spill" / "aside"),
-                record=self.work / "tasks" / "read" / "aside.json",
-                fingerprint=self.record_of("read", tables.VERSION, rows),
-                outputs={"quarantine.parquet": self.work / "quarantine" / "read" / "00000.parquet"},
+        if len(self.batches) > len(self.closed):
+            perform(
+                Job(
+                    work=work,
+                    task=Aside(self.work / "spill" / "aside"),
+                    record=self.work / "tasks" / "read" / (f"aside-{len(self.batches):04d}.json" if self.closed else "aside.json"),
+                    fingerprint=self.record_of("read", tables.VERSION, rows),
+                    outputs={"quarantine.parquet": self._read_aside()[-1]},
+                )
             )
-        )
-        return [row[0] for row in rows]
+        aside = [pq.read_table(path, columns=["doc_no"], partitioning=None) for path in self._read_aside()]
+        return [int(no) for no in pa.concat_tables(aside).column("doc_no").to_pylist()]
+
+    def _read_aside(self) -> list[Path]:
+        return [self.work / "quarantine" / "read" / f"{no:05d}.parquet" for no in range(len(self.batches))]
 
     def _quarantine(self) -> pa.Table:
-        files = [self.work / "quarantine" / "read" / "00000.parquet", *self.files("quarantine", "find")]
+        files = [*self._read_aside(), *self.files("quarantine", "find")]
         return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
 
     def _limit_quarantine(self) -> None:
-        found, total = self.quarantine.num_rows, max(self.documents.count, 1)
+        quarantine, total = self.quarantine, max(self.documents.count, 1)
+        if self.closed:  # of what is new: a bad night does not hide behind the good ones before it
+            total = max(self.documents.count - self._before.count, 1)
+            quarantine = quarantine.filter(pc.greater_equal(quarantine.column("doc_no"), self._before.count))
+        found = quarantine.num_rows
         limit = 0.0 if self.settings.strict else self.settings.max_quarantine
         if found > limit * total:
-            reasons = ", ".join(
-                f"{entry['counts']} {entry['values']}" for entry in self.quarantine.column("reason").value_counts().to_pylist()
-            )
+            reasons = ", ".join(f"{entry['counts']} {entry['values']}" for entry in quarantine.column("reason").value_counts().to_pylist())
             option = "--strict allows none" if self.settings.strict else f"--max-quarantine allows {limit:.0%}"
             raise QuarantineExceeded(
                 f"{found} of {total} records were set aside ({reasons}); {option}. "
@@ -560,19 +710,27 @@ class Indexing:
 
     @functools.cached_property
     def input_hashes(self) -> list[str]:
-        """The sha256 of every input file, in corpus order."""
-        self._seen = [_state(path) for path, _ in self.survey.files]
-        return [sha256(Path(path)) for path, _ in self.survey.files]
+        """The sha256 of every file that is read, in corpus order."""
+        return [self._hash(path) for path, _ in self.survey.files]
+
+    def _hash(self, path: str) -> str:
+        """The sha256 of a file, which is read for it once."""
+        if path not in self._known:
+            state = _state(path)
+            self._known[path] = state, sha256(Path(path))
+        return self._known[path][1]
 
     def inputs_hash(self) -> str:
-        """One hash of the inputs' bytes, their order and the roles of their columns; where they lie does not matter."""
+        """One hash of the bytes that are read, their order and the roles of their columns; where they lie does not matter."""
         return hashed(self.input_hashes, str(self.survey.roles))
 
     def at_rest(self) -> None:
         """Refuse inputs that changed while they were being read, and forget what was read of them."""
         for no, (path, _) in enumerate(self.survey.files):
-            if _state(path) != self._seen[no] and (not Path(path).is_file() or sha256(Path(path)) != self.input_hashes[no]):
-                for name in ("index.json", "tasks", "runs"):
+            if _state(path) != self._known[path][0] and (not Path(path).is_file() or sha256(Path(path)) != self.input_hashes[no]):
+                if self.closed:
+                    self._take_back()
+                for name in () if self.closed else ("index.json", "tasks", "runs"):
                     (self.work / name).unlink() if (self.work / name).is_file() else shutil.rmtree(self.work / name, ignore_errors=True)
                 raise InputRefused(
                     f"file {no + 1} of the input changed while it was being read; nothing was published. "

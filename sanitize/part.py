@@ -211,6 +211,11 @@ class Editor(Part):
         return "keep" if self.keep else "erase"
 
     @property
+    def links(self) -> bool:
+        """Whether it replaces alike what is one person's: the table `entities` (value_id, entity_id, kind, value) is counted for it."""
+        return False
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the documents that `rewrite` decides by."""
         return ()
@@ -224,6 +229,12 @@ class Editor(Part):
         """Whether what it makes depends on what it made before: it is then told its `Past`, and batches follow each other in corpus
         order."""
         return False
+
+    @property
+    def appends(self) -> bool:
+        """Whether documents can be added to those that it has edited: what it does in one hangs on no later one, beyond what is counted for
+        every editor."""
+        return not (self.unit or self.looks) and set(self.needs) <= {"firsts", "value_ids", "known_values", "part_stores"}
 
     def streamed(self, where: str) -> Self:
         """The same as a stream runs it, which knows only what came before; `where` opens the PlanError where that cannot be."""

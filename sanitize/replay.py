@@ -150,7 +150,7 @@ def replay(
         if not (made["same"] or anyway):
             raise _Different
 
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         _same_inputs(path, said, [(size, known) for (_, size), known in zip(index.survey.files, index.input_hashes, strict=True)])
         ran = Run(index, plan, out, accept)
         if ran.hash != said.plan_hash:

@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, forget, formats, ledger, published, remote_out, tombstones, vault
+from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, published, remote_out, tombstones, vault
+from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -29,6 +30,7 @@ from sanitize.find.known import listed_for
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
+from sanitize.kinds.kind import bringing
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
@@ -36,7 +38,7 @@ from sanitize.notebook import Told
 from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_name
+from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
 from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
@@ -60,17 +62,46 @@ class Run:
         """`accept` sees the manifest before anything is published, and raises to stop it. `named`: how OUT is told, where not as a path."""
         self.index, self.plan, self.out, self.accept = index, plan, out, accept
         self.named = named
-        self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
-        self.folder = index.work / "runs" / self.hash
-        self.flagged = self.folder / "counts" / "flagged.parquet"
-        self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
         self.format = index.settings.format
         self.suffix = formats.suffix(self.format)
         self.spends = any(editor.unit for editor in plan.editors)
-        self.taken = Taken(index, self.folder, plan.find.rules)
         self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
+        self.published: Mapping[str, Any] = {}  # the manifest that is added to, and how many parts it has
+        self.standing = 0
+        self._begin([len(index.batches)])
+
+    def _begin(self, stops: Sequence[int]) -> None:
+        """Make what is published in parts that end behind so many batches each; the first one says what all of it is known by."""
+        self.stops = stops
+        self.hash = self._hash(stops[0])
+        self.folder = self.index.work / "runs" / self.hash
+        self.flagged = self.folder / "counts" / "flagged.parquet"
+        self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
+        self.taken = Taken(self.index, self.folder, self.plan.find.rules)
+
+    def _hash(self, stop: int) -> str:
+        """What a run of this plan over so many batches is known by."""
+        return self.plan.hash(self.index.fingerprints[stop - 1], self.index.policies, (apply.VERSION, VERIFY))
+
+    def _go_on(self) -> None:
+        """Go on behind what OUT holds. UsageError where it is not there, or not of this plan and index."""
+        append.refuse(self.plan)
+        batches, replace = self.index.batches, self.index.settings.replace
+        there = (self.out / "manifest.json").is_file()
+        if not there and not replace:
+            raise UsageError(
+                f"{self.out}: is not there to be added to; run the same command without --append first, or use --replace to make it of all "
+                "that the index holds"
+            )
+        manifest = Corpus.open(self.out).manifest if there else {}
+        known = {self._hash(stop): stop for stop in range(1, len(batches) + 1)}
+        if manifest.get("plan_hash") in known:
+            stops = append.stops_of(manifest, batches, self.out)
+            if known[str(manifest["plan_hash"])] == stops[0]:
+                self.published, self.standing = manifest, len(stops)
+                self._begin([*stops, *([len(batches)] if stops[-1] < len(batches) else [])])
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
@@ -79,6 +110,8 @@ class Run:
             editor.fits(None)
         formats.fits(self.format, pa.schema([field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"]))
         self.index.hold(self.out)
+        if self.index.settings.append:
+            self._go_on()
         if self.plan.blacklist is not None and self.plan.blacklist.k > 1:
             # files that are read in place say now whether they name users; of others it is known once they are read
             units = self.index.survey.units
@@ -87,6 +120,7 @@ class Run:
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
+        self.parts = append.parts_of(self.index.batches, self.stops, len(self.index.ranges))
         for editor in self.plan.editors:
             editor.fits(self.index.documents.schema)
         self._forget()
@@ -98,8 +132,12 @@ class Run:
         self.taken.choose(self._job, self.erased.values)
         drops = self._drop()
         listed = self._blacklist(drops)
-        counted = self._count(drops)
-        applied = self._rewrite(counted)
+        counted: dict[Part, tuple[Counts, ...]] = {}
+        applied: list[dict[str, Any]] = []
+        for part in self.parts:
+            counted[part] = self._count(drops, part)
+            applied += self._as_published(part, counted[part]) if self._stands(part) else self._rewrite(part, counted[part])
+        self._one_pseudonym()
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
             drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
@@ -114,7 +152,7 @@ class Run:
             blacklist=listed,
             told=[
                 {"part": editor.use, **said}
-                for editor, counts in zip(self.plan.editors, counted, strict=True)
+                for editor, counts in zip(self.plan.editors, counted[self.parts[-1]], strict=True)
                 if (said := editor.told(counts))
             ],
             verified=verified,
@@ -163,7 +201,8 @@ class Run:
                 folder=here.work / "spill" / f"forget-{no}",
             )
             outputs = {f"{name}.parquet": self.folder / "forget" / name / f"{no:05d}.parquet" for name in ("mentions", "gone")}
-            jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, self.erased.names, self.erased.users))
+            people = (self.erased.names, self.erased.users)
+            jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, *people, part=self._part_of(no)))
         self.written = sum(result["written"] for result in here.map("forget", jobs))
 
     def _ground(self, drops: Sequence[Path]) -> Ground:
@@ -228,9 +267,38 @@ class Run:
         left = self.taken.kinds_left(bool(drops))
         return kinds_found(self.plan, self.index.value_counts, self.taken.skipped, documents_by_kind, left)
 
-    def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
-        """What the editors need counted, in their order."""
+    def _stands(self, part: Part) -> bool:
+        """True where a part was published, unless somebody is to be forgotten since: its shards then stay as they are."""
+        return part.no <= self.standing and self.published["settings"].get("erased") == self.erased.told
+
+    def _as_published(self, part: Part, counted: tuple[Counts, ...]) -> list[dict[str, Any]]:
+        """The shards of a part that stands."""
+        swept = {no: self.folder / "sweep" / f"{no:05d}.parquet" for no in range(part.first, part.stop)}
+        some = {no for no, sweep in swept.items() if sweep.is_file() and pq.read_metadata(sweep).num_rows}
+        made = self._shards(counted, [(no, (sweep,) if no in some else ()) for no, sweep in swept.items()])
+        append.as_published(self.published["shards"][part.first : part.stop], made, self.out)
+        return made
+
+    def _said(self, part: Part) -> list[Path]:
+        """What the variants of all shards before a part say."""
+        jobs = []
+        for no in range(part.first):
+            name = f"{no:05d}.parquet"
+            edits = self.folder / "edits" / name
+            task = SaidTask(edits=edits, key=self.index.key, folder=self.index.work / "spill" / f"said-{no}")
+            jobs.append(self._job(f"said-{no:05d}", said_task, task, {"said.parquet": self.folder / "said" / name}, sha256(edits)))
+        self.index.map("count", jobs)
+        return [self.folder / "said" / f"{no:05d}.parquet" for no in range(part.first)]
+
+    def _one_pseudonym(self) -> None:
+        """Stop where a value would have two pseudonyms."""
+        labels, first = [self.folder / "vault" / "labels" / path.name for path in self.index.files("tables")], self.parts[-1].first
+        append.one_pseudonym(self.plan.editors, labels[:first], labels[first:], self.index.files("vault", "values"))
+
+    def _count(self, drops: Sequence[Path], part: Part) -> tuple[Counts, ...]:
+        """What the editors need counted for a part of the corpus, in their order: all that stands up to its end."""
         drops = (*self._gone(), *drops)
+        said = self._said(part) if any("firsts" in editor.needs for editor in self.plan.editors) else []
         ground = self._ground(drops) if any(editor.looks for editor in self.plan.editors) else None
         made = Aside(self.index.work / "spill" / "counts")
 
@@ -238,24 +306,26 @@ class Run:
             found = counts.for_editors(
                 self.index.engine,
                 tuple(self.plan.editors),
-                occurrences=self.taken.occurrences,
+                occurrences=self.taken.occurrences[: part.stop],
                 fewer=bool(self.plan.find.rules),
                 counted=self.index.value_counts,
-                values=self.index.files("vault", "values"),
+                values=self.index.files("vault", "values")[: part.stop],
                 drops=drops,
                 folder=task.folder,
+                settle=lambda firsts: append.without_said(firsts, said),
                 ground=ground,
                 blacklist=self.blacklisted if self.plan.blacklist else None,
             )
             return {"editors": [{name: str(path) for name, path in one.tables.items()} for one in found]}
 
         with self.index.stages.measure("count"), disk_trouble(self.index.work):
-            told = perform(self._job("counts", work, made, self.folder / "counts", [sha256(path) for path in drops]))
+            hangs_on = [[sha256(path) for path in drops], *([[sha256(path) for path in said]] if said else [])]
+            told = perform(self._job(f"counts{part.name}", work, made, self.folder / f"counts{part.name}", *hangs_on, part=part))
         # what was made aside lies in its place now; the rest is of the index
         return tuple(
             Counts(
                 {
-                    name: self.folder / "counts" / Path(path).name if Path(path).parent == made.folder else Path(path)
+                    name: self.folder / f"counts{part.name}" / Path(path).name if Path(path).parent == made.folder else Path(path)
                     for name, path in one.items()
                 }
             )
@@ -270,18 +340,24 @@ class Run:
         outputs: Mapping[str, Path] | Path,
         *more: object,
         checked_next: frozenset[str] = frozenset(),
+        part: Part | None = None,
     ) -> Job:
-        """A task of this plan, with its record in the plan's folder."""
+        """A task of this plan, with its record in the plan's folder; of a part of the corpus, where it hangs on nothing behind that."""
         return Job(
             work=work,
             task=task,
             record=self.folder / "tasks" / f"{name}.json",
-            fingerprint=self.index.record_of("plan", self.hash, *more),
+            fingerprint=self.index.record_of("plan", self.hash, *more, batch=part.batch if part else -1),
             outputs=outputs,
             checked_next=checked_next,
+            standing=part is not None and self._stands(part),
         )
 
-    def _verify(self, counted: tuple[Counts, ...], applied: list[dict[str, Any]]) -> dict[str, Any]:
+    def _part_of(self, no: int) -> Part:
+        """The part that a range is of."""
+        return next(part for part in self.parts if no < part.stop)
+
+    def _verify(self, counted: Mapping[Part, tuple[Counts, ...]], applied: list[dict[str, Any]]) -> dict[str, Any]:
         """Look at every shard; one with leftovers in its text is swept, made again (in `applied` too) and looked at again."""
         mode = self.index.settings.verify
         if mode == "off":
@@ -305,12 +381,15 @@ class Run:
                     *([self.erased.values] if self.erased.values else []),
                 )
             )["values"]
-        seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
+        standing = [self._stands(self._part_of(no)) for no in every]
+        seen = self.index.map("verify", [self._verify_task(no, second=standing[no]) for no in every], measured=verify_task)
+        append.still_clean([result for result, stands in zip(seen, standing, strict=True) if stands], self.out)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
-            redone = self._rewrite(counted, again)
+            by_part = [(part, [no for no in again if part.first <= no < part.stop]) for part in self.parts]
+            redone = [made for part, mine in by_part for made in self._rewrite(part, counted[part], mine)]
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
@@ -326,8 +405,8 @@ class Run:
             values = self.index.files("vault", "values")
             passes = work / "spill" / "passes"
             self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
-            every = range(len(self.index.ranges))
-            shards = [(self._verify_task(no), f"data/{shard_name(no, len(every), self.suffix)}") for no in every]
+            names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
+            shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
             raise leak(self.named or str(self.out), found["findings"], "", "nothing was published")
@@ -374,18 +453,26 @@ class Run:
             {**result, **one, "sha256": hash_of(pack, f"shard{self.suffix}")} for result, one, pack in zip(made, packed, packs, strict=True)
         ]
 
-    def _rewrite(self, counted: tuple[Counts, ...], again: Sequence[int] = ()) -> list[dict[str, Any]]:
-        """Make all shards, or some `again` with what the check swept. Where editors are ordered, one after the other: each avoids the
-        variants of those before it, and one that is made again those of all others."""
+    def _rewrite(self, part: Part, counted: tuple[Counts, ...], again: Sequence[int] | None = None) -> list[dict[str, Any]]:
+        """Make all shards of a part, or some `again` with what the check swept."""
+        if again is None:
+            return self._shards(counted, [(no, ()) for no in range(part.first, part.stop)])
+        return self._shards(counted, [(no, (self.folder / "sweep" / f"{no:05d}.parquet",)) for no in again], again=True)
+
+    def _shards(
+        self, counted: tuple[Counts, ...], shards: Sequence[tuple[int, tuple[Path, ...]]], again: bool = False
+    ) -> list[dict[str, Any]]:
+        """Make shards, each with what was swept in it. Where editors are ordered, one after the other: each avoids the variants of those
+        before it, and one that is made again those of all others."""
         every = range(len(self.index.ranges))
-        sweeps = [(self.folder / "sweep" / f"{no:05d}.parquet",) for no in again]
-        shards = list(zip(again, sweeps, strict=True)) if again else [(no, ()) for no in every]
         if not self.ordered:
             return self._applied([self._apply_job(counted, no, *sweep) for no, sweep in shards])
         if self.index.by_position:
             self.index.notes.append('with avoid = "seen" draws hang on ids all the same: no variant is made twice')
         results, made = [], {no: self.folder / "made" / f"{no:05d}.parquet" for no in every}
         chain = hashed([sha256(path) for path in made.values()] if again else [])
+        for no in range(shards[0][0] if shards and not again else 0):  # behind those of earlier parts
+            chain = hashed(chain, sha256(made[no]))
         for no, sweep in shards:
             earlier = tuple(path for other, path in made.items() if other != no and (again or other < no))
             job = self._apply_job(counted, no, *sweep, earlier=earlier, chain=chain)
@@ -435,7 +522,7 @@ class Run:
             hangs_on.append(chain)
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
-        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked)
+        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked, part=self._part_of(no))
 
     def _erased_in(self, no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
         """What must be forgotten in one range: the file of mentions, if it has any, the values, and the documents."""
@@ -468,8 +555,8 @@ class Run:
             leaves=self.index.leaves,
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
             names=self.erased.names,
+            later=self.index.value_counts if self.ordered or no < self.parts[-1].first else None,
             columns=tuple(name for name in self.index.documents.schema.names if self.index.policies[name] != "drop"),
-            later=self.index.value_counts if self.ordered else None,
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -496,15 +583,20 @@ class Run:
 
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for size, known in self.index.input_files]
+        parts = append.told(self.parts, self.index.batches)
         shards = [place_of(self.folder, self.format, no) for no in range(len(applied))]
         beside: dict[str, str] = {}
         if self.format != formats.PARQUET:
-            named = [(shard_name(no, len(shards), self.suffix), path) for no, path in enumerate(shards)]
+            named = list(zip(shard_names([part["shards"] for part in parts], self.suffix), shards, strict=True))
             beside = formats.format_of(self.format).pages(named)
-        manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), beside=beside)
+        manifest = manifest_of(
+            summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), parts=parts, beside=beside
+        )
         self.accept(manifest)
         aside = vault.private(self.index.work / "spill") / "report"
-        few = samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", SAMPLES)
+        # what an earlier batch was read from may have gone since
+        there = len(self.parts) == 1 or all(source.is_there() for source in self.index.documents.sources)
+        few = samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", SAMPLES) if there else []
         with disk_trouble(self.index.work):
             swept = self.index.settings.verify != "off"
             shown = tables_of(self.index.engine, self.index.work, self.folder, few, aside, swept=swept)
@@ -512,6 +604,7 @@ class Run:
             publish(
                 self.out,
                 shards=[(path, result["sha256"]) for path, result in zip(shards, applied, strict=True)],
+                parts=[part["shards"] for part in parts],
                 pages={**pages(manifest, shown), **beside},
                 manifest=manifest,
                 still=self._still,
@@ -524,11 +617,13 @@ class Run:
         self._unchanged()
         command = {
             "out": self.named or os.path.abspath(self.out),
-            "inputs": self.index.fetched.names,
-            "settings": self.index.settings.to_json(),
+            # an append is made again of what the index holds, and not of what lies in the inputs by then
+            "inputs": [] if self.index.settings.append else self.index.fetched.names,
+            "settings": {**self.index.settings.to_json(), **({"append": True} if self.index.settings.append else {})},
             "plan": self.plan.resolved(),
             "plan_hash": self.hash,
         }
+        self.index.close()
         published.note(self.index.work, command)
 
     def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
@@ -574,6 +669,8 @@ class Run:
             and corpus.manifest["settings"].get("erased") == self.erased.told
             and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
         )
+        if same and len(corpus.manifest["inputs"]) < len(self.index.input_files):
+            return False  # of the same plan and index, and there is more
         if same:
             try:
                 corpus.check()
@@ -629,9 +726,10 @@ def run(
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
     vault.apart(inputs, None if prefix else out, work)
     if settings.known:
-        listed_for(settings.known, plan.find.kinds, plan.name)
+        with bringing(plan.customs):
+            listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         if prefix is not None:
             return Told("run", _to_url(index, plan, out, prefix))
         summary = Run(index, plan, out).sanitize()
@@ -644,7 +742,9 @@ def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -
     index.umask = 0o077  # it is published from there, not there
     run = Run(index, plan, out, named=prefix.shown)
     with prefix.held(index.work):
-        prefix.may_hold(run.hash, index.settings.replace)
+        # what is added to is known by its first part
+        before = Corpus.open(out).manifest["plan_hash"] if index.settings.append and out.is_dir() else run.hash
+        prefix.may_hold(before, index.settings.replace)
         summary = run.sanitize()
         with index.stages.measure("upload"):
             changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
@@ -658,5 +758,5 @@ def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | No
     vault.apart(inputs, None, work)
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         return Told("find", index.find())

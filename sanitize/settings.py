@@ -38,6 +38,7 @@ class Settings:
     format: str = "parquet"  # what the shards are published as
     keep_versions: bool = False  # where OUT is a URL: what was published before stays
     replace: bool = False
+    append: bool = False  # to what an earlier run has made
     progress: Progress = silent
 
     def __post_init__(self) -> None:

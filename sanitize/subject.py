@@ -29,7 +29,7 @@ from sanitize.errors import LeakFound, UsageError
 from sanitize.find.names import alike
 from sanitize.find.patterns import Patterns
 from sanitize.forget import ForgetTask, forget_task
-from sanitize.headers import display_names, header_lines
+from sanitize.headers import display_names, header_lines, untitled
 from sanitize.indexing import Settings
 from sanitize.keyed import Key
 from sanitize.lock import locked
@@ -87,7 +87,7 @@ class Subject:
                 raise UsageError(
                     f"{where}: line {no} holds a value and something else; write one value, one name or one user:ID on each line"
                 )
-            (name,) = mentions.normalised(pl.Series([line]))
+            (name,) = mentions.normalised(untitled(pl.Series([line])))
             if mentions.too_common(name):
                 raise UsageError(
                     f"{where}: line {no} is no value of a kind, and as a name too common: it would match many people. "

@@ -9,7 +9,6 @@ import decimal
 import functools
 import importlib
 import itertools
-import os
 import shutil
 import tempfile
 import unicodedata
@@ -161,13 +160,6 @@ def write(folder: Path, rows: Sequence[Row], files: int = 1, group: int = 1000) 
             paths.append(folder / f"{no}.parquet")
             pq.write_table(table.slice(low, high - low), paths[-1], row_group_size=group)
     return paths
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_waiting_for_the_disk() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        yield
 
 
 @contextlib.contextmanager

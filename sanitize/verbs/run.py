@@ -70,6 +70,9 @@ def command(
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
     ] = False,
     keep_versions: Annotated[bool, typer.Option("--keep-versions", help="where OUT is a URL: leave what was published before")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="add the files that are new to what OUT holds; give them alone, or the whole folder again")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -80,7 +83,12 @@ def command(
 
     chosen = load_plan(plan, set_ or ())
     settings = settings_of(
-        locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), format=format, replace=replace, keep_versions=keep_versions
+        locals(),
+        verify=one_of("--verify", verify, ("fast", "full", "off")),
+        format=format,
+        keep_versions=keep_versions,
+        replace=replace,
+        append=append,
     )
     if dry_run:
         from sanitize.explain import explain as describe

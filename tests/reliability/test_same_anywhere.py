@@ -31,12 +31,6 @@ RMFT = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS")  # kinds whose first occu
 Row = dict[str, Any]
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    if "soak" not in request.keywords:
-        monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 @pytest.fixture(scope="module")
 def corpus() -> pa.Table:
     return mails(MAILS, 5)
