@@ -22,6 +22,7 @@ from sanitize.cells import Leaf
 from sanitize.corpus import leaf_named, policies_for
 from sanitize.engines.local import Local
 from sanitize.errors import UsageError
+from sanitize.fetched import Inputs
 from sanitize.find.known import read_list
 from sanitize.keyed import Key
 from sanitize.manifest import versions
@@ -38,13 +39,15 @@ class Described:
 
     key: Key
     engine: Local
+    inputs: Sequence[Path]  # files and folders here
+    fetched: Inputs  # what of them came from elsewhere
     survey: Survey  # what is read now
     policies: dict[str, str]
     documents: Documents
     ranges: list[tuple[int, int]]
 
     def __init__(self, inputs: Sequence[Path | str], work: Path, settings: Settings, sought: Sought) -> None:
-        self.inputs, self.work, self.settings, self.sought = [Path(path) for path in inputs], work, settings, sought
+        self.named_inputs, self.work, self.settings, self.sought = tuple(inputs), work, settings, sought
         self.stages = Stages(progress=settings.progress)
         self.notes: list[str] = []
         # what an append adds to: its batches, documents and ranges, and whether a batch that was begun is begun anew

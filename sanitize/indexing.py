@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import counts, crash, gathered, index, queries, tables, vault
+from sanitize import counts, crash, fetched, gathered, index, queries, tables, vault
 from sanitize.corpus import documents_of
 from sanitize.described import Described, state_of
 from sanitize.disk import code_of, disk_trouble, failed
@@ -93,13 +93,21 @@ class Indexing(Described):
 
     def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
         """Take WORK away again where nothing was done yet that a second try could use; its lock is still held."""
-        if kind is not None and self._fresh and not (self.work / "index.json").exists():
+        if kind is not None and self._fresh and not any((self.work / name).exists() for name in ("index.json", "fetched")):
             shutil.rmtree(self.work, ignore_errors=True)
 
     def _end(self) -> None:
         """Nothing half done stays: asked only of the one who holds WORK, once nobody works there any more."""
         self.engine.close()
         vault.tidy(self.work)
+
+    def _look(self) -> None:
+        """Survey the inputs, and take what lies there for what is to be read."""
+        with self.stages.measure("read"):
+            try:
+                self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
+            except (InputRefused, UsageError) as error:
+                raise self.fetched.told(error) from None
 
     def _begin(self) -> None:
         if self.settings.append and not (self.work / "index.json").is_file():
@@ -113,9 +121,12 @@ class Indexing(Described):
         self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
-        if not self.settings.append:
-            with self.stages.measure("read"):
-                self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
+        self.fetched = fetched.listed(self.named_inputs, self.work)
+        self.inputs = self.fetched.paths
+        if self.fetched.remote and self.settings.append:
+            raise UsageError("--append reads local files only: what was fetched of earlier ones is taken away; fetch the new files first")
+        if not self.fetched.remote and not self.settings.append:
+            self._look()
         quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
@@ -123,6 +134,10 @@ class Indexing(Described):
         self._stack.callback(self._end)
         crash.at("work:made")
         vault.tidy(self.work)
+        if self.fetched.remote:
+            with self.stages.measure("fetch"), disk_trouble(self.work):
+                self.fetched.fetch(self.settings.progress)
+            self._look()
         self.key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
         if self.settings.append:
             with disk_trouble(self.work):
@@ -429,6 +444,7 @@ class Indexing(Described):
                     f"file {no + 1} of the input changed while it was being read; nothing was published. "
                     "Run the same command again when nobody writes there"
                 )
+        self.fetched.still()
 
     def _needed(self) -> int:
         """About how many bytes a run over this input takes in WORK and OUT together."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from sanitize import vault
+from sanitize import remote_out, vault
 from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
@@ -23,6 +23,7 @@ from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.progress import Progress, silent
 from sanitize.read import Roles
+from sanitize.remote import is_url, shown
 from sanitize.run import Run
 from sanitize.shards import Corpus, read_json, write_json
 
@@ -120,7 +121,9 @@ def replay(
     said, raw = _read(path)
     plan = _plan(path, said)
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
-    out, work = Path(out), Path(work or f"{out}.private")
+    if is_url(out):
+        raise UsageError(f"{shown(str(out))}: a replay is compared on this machine; take a folder (-o), and copy what is the same")
+    out, work = Path(out), remote_out.here(work or f"{out}.private")
     vault.apart(inputs, out, work)
     if out.resolve() == path.resolve().parent:
         raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; take another -o")

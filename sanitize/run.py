@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, vault
+from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, remote_out, vault
 from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
@@ -38,6 +38,7 @@ from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
+from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
@@ -49,10 +50,15 @@ class Run(Target):
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
     def __init__(
-        self, index: Indexing, plan: Plan, out: Path, accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+        self,
+        index: Indexing,
+        plan: Plan,
+        out: Path,
+        accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
+        named: str = "",
     ) -> None:
-        """`accept` sees the manifest before anything is published, and raises to stop it."""
-        super().__init__(index, plan, out)
+        """`accept` sees the manifest before anything is published, and raises to stop it. `named`: how OUT is told, where not as a path."""
+        super().__init__(index, plan, out, named)
         self.accept = accept
         self.spends = any(editor.unit for editor in plan.editors)
         self.ordered = any(editor.ordered for editor in plan.editors)
@@ -335,7 +341,7 @@ class Run(Target):
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
         if found["findings"]:
-            raise leak(str(self.out), found["findings"], "", "nothing was published")
+            raise leak(self.named or str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
 
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
@@ -547,7 +553,7 @@ class Run(Target):
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
             "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
-            "out": str(self.out),
+            "out": self.named or str(self.out),
             "work": str(self.index.work),
         }
 
@@ -572,22 +578,44 @@ def run(
     """
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan = load_plan(plan) if isinstance(plan, str) else plan
-    work = Path(work) if work else Path(str(out) + ".private")
-    out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
-    vault.apart(inputs, out, work)
     settings = settings or Settings()
+    prefix = remote_out.Prefix(str(out)) if is_url(out) else None
+    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{out}.private")
+    out = remote_out.mirror(work, str(out)) if prefix else Path(out)
+    out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    vault.apart(inputs, None if prefix else out, work)
     if settings.known:
         with bringing(plan.customs):
             listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
     with Indexing(inputs, work, settings, plan.sought) as index:
-        return Told("run", Run(index, plan, out).sanitize())
+        if prefix is not None:
+            return Told("run", _to_url(index, plan, out, prefix))
+        summary = Run(index, plan, out).sanitize()
+        index.fetched.take_away()
+        return Told("run", summary)
+
+
+def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -> dict[str, Any]:
+    """A run whose OUT is made in WORK, as `out`, and then uploaded."""
+    index.umask = 0o077  # it is published from there, not there
+    run = Run(index, plan, out, named=prefix.shown)
+    with prefix.held(index.work):
+        # what is added to is known by its first part
+        before = Corpus.open(out).manifest["plan_hash"] if index.settings.append and out.is_dir() else run.hash
+        prefix.may_hold(before, index.settings.replace)
+        summary = run.sanitize()
+        with index.stages.measure("upload"):
+            changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
+    index.fetched.take_away()
+    return {**summary, "changed": changed}
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft") -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan of the same finders uses it."""
-    vault.apart(inputs, None, Path(work))
+    work = remote_out.here(work)
+    vault.apart(inputs, None, work)
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, Path(work), settings, plan.sought) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         return Told("find", index.find())

@@ -36,6 +36,7 @@ class Settings:
     sample: float = 1.0  # the share of the documents that there are for this run
     verify: str = "fast"
     format: str = "parquet"  # what the shards are published as
+    keep_versions: bool = False  # where OUT is a URL: what was published before stays
     replace: bool = False
     append: bool = False  # to what an earlier run has made
     progress: Progress = silent
@@ -51,7 +52,18 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
-        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "sample", "verify", "format")
+        names = (
+            "seed",
+            "memory_limit",
+            "rows_per_shard",
+            "max_doc_bytes",
+            "max_quarantine",
+            "strict",
+            "sample",
+            "verify",
+            "format",
+            "keep_versions",
+        )
         files = {name: os.path.abspath(path) if path else None for name, path in (("key_file", self.key_file), ("known", self.known))}
         return {"columns": asdict(self.columns), **files, **{name: getattr(self, name) for name in names}}
 

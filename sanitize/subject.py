@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import ask, mentions, published, queries, tombstones, vault
+from sanitize import ask, mentions, published, queries, remote_out, tombstones, vault
 from sanitize.cells import Leaf
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
@@ -38,6 +38,7 @@ from sanitize.looks import occurrences_of
 from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.publish import hashed
+from sanitize.remote import is_url
 from sanitize.run import run
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
 from sanitize.spans import I64, Buffers
@@ -251,7 +252,8 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
         raise UsageError(f"{work}: its input has moved or changed since it was indexed; put it back, or index it again")
     runs, elsewhere = [], []
     for command in published.commands(work):
-        out = Corpus.open(command["out"]) if (Path(command["out"]) / "manifest.json").is_file() else None
+        place = _place(work, command["out"])
+        out = Corpus.open(place) if (place / "manifest.json").is_file() else None
         if out is not None and out.manifest.get("plan_hash") == command["plan_hash"]:
             runs.append((work / "runs" / command["plan_hash"], command, out))
         elif out is None and command["out"] not in elsewhere:
@@ -269,6 +271,11 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
         runs=runs,
         elsewhere=elsewhere,
     )
+
+
+def _place(work: Path, out: str) -> Path:
+    """Where a published corpus lies; of one that went to a URL, where it stands in WORK."""
+    return remote_out.mirror(work, out) if is_url(out) else Path(out)
 
 
 def _found(
@@ -467,7 +474,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
             failed.append(error)
             outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
             continue
-        now = Corpus.open(command["out"])
+        now = Corpus.open(_place(here.folder, command["out"]))
         outs.append(
             {
                 "out": command["out"],
@@ -478,7 +485,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
                 "changed": summary["changed"],
                 "places_erased": summary["erased"],
                 "leaks": summary["leaks"],
-                "manifest_sha256": sha256(Path(command["out"]) / "manifest.json"),
+                "manifest_sha256": sha256(now.path / "manifest.json"),
             }
         )
     left = [

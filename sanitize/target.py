@@ -26,8 +26,9 @@ class Target:
 
     parts: tuple[Part, ...]  # known once the index is there
 
-    def __init__(self, index: Indexing, plan: Plan, out: Path) -> None:
-        self.index, self.plan, self.out = index, plan, out
+    def __init__(self, index: Indexing, plan: Plan, out: Path, named: str = "") -> None:
+        """`named`: how OUT is told, where not as a path."""
+        self.index, self.plan, self.out, self.named = index, plan, out, named
         self.erased = tombstones.read(index.work, index.key)
         self.format = index.settings.format
         self.suffix = formats.suffix(self.format)
@@ -136,7 +137,7 @@ class Target:
                     raise
         if not self.index.settings.replace:
             raise UsageError(
-                f"{self.out}: was made {self._otherwise(corpus.manifest)}; "
+                f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False
@@ -159,9 +160,9 @@ class Target:
         self.index.at_rest()
         self._unchanged()
         command = {
-            "out": os.path.abspath(self.out),
+            "out": self.named or os.path.abspath(self.out),
             # an append is made again of what the index holds, and not of what lies in the inputs by then
-            "inputs": [] if self.index.settings.append else [os.path.abspath(path) for path in self.index.inputs],
+            "inputs": [] if self.index.settings.append else self.index.fetched.names,
             "settings": {**self.index.settings.to_json(), **({"append": True} if self.index.settings.append else {})},
             "plan": self.plan.resolved(),
             "plan_hash": self.hash,

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import mentions, tables, tombstones
+from sanitize import mentions, remote_out, tables, tombstones, vault
 from sanitize.cells import Leaf, flatten, leaves
 from sanitize.chosen import ids_left_alone
 from sanitize.engines.engine import Done, Engine
@@ -39,6 +39,7 @@ from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, comes_later, inside_kept, owned
 from sanitize.progress import Progress, Step, silent
+from sanitize.remote import is_url, shown
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
@@ -239,7 +240,24 @@ def check(
     """
     if mode not in ("fast", "full"):
         raise UsageError(f"--verify {mode}: {nearest(mode, ('fast', 'full'))}")
-    out, work = Path(out), Path(work or f"{out}.private")
+    if not is_url(out):
+        return Told("verify", _checked(Path(out), remote_out.here(work or f"{out}.private"), mode, workers, progress))
+    work, named = remote_out.local(work, str(out)), shown(str(out))
+    if not (work / "index.json").is_file():
+        raise UsageError(f"{work}: does not hold the run that made {named}; name its folder with --work")
+    with (
+        vault.umask(0o077),
+        tempfile.TemporaryDirectory(dir=vault.private(work / "spill"), prefix="published-") as folder,
+        remote_out.Prefix(str(out)).fetched(Path(folder)) as there,
+    ):
+        found = _checked(there, work, mode, workers, progress)
+    with contextlib.suppress(OSError):
+        (work / "spill").rmdir()
+    return Told("verify", {**found, "out": named})
+
+
+def _checked(out: Path, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
+    """`check` of a local folder."""
     corpus = Corpus.open(out)
     corpus.check()
     described = read_json(work / "index.json")
@@ -266,7 +284,7 @@ def check(
     findings = found.pop("findings")
     if findings or lost:
         raise leak(str(out), findings, f"{lost} kept originals are not where they were left; " if lost else "", "do not publish it")
-    return Told("verify", {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)})
+    return {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)}
 
 
 def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> LeakFound:

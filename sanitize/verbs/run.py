@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -40,9 +39,12 @@ from sanitize.shown import by_kind, listed, show
 
 def command(
     inputs: Inputs,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False)],
     plan: PlanName = "rmft",
-    work: Annotated[Path | None, typer.Option(metavar="DIR", help="the private folder (default: OUT.private)", show_default=False)] = None,
+    work: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="the private folder (default: OUT.private; none where OUT is a URL)", show_default=False),
+    ] = None,
     set_: Changes = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
@@ -67,6 +69,7 @@ def command(
     replace: Annotated[
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
     ] = False,
+    keep_versions: Annotated[bool, typer.Option("--keep-versions", help="where OUT is a URL: leave what was published before")] = False,
     append: Annotated[
         bool, typer.Option("--append", help="add the files that are new to what OUT holds; give them alone, or the whole folder again")
     ] = False,
@@ -80,7 +83,12 @@ def command(
 
     chosen = load_plan(plan, set_ or ())
     settings = settings_of(
-        locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), format=format, replace=replace, append=append
+        locals(),
+        verify=one_of("--verify", verify, ("fast", "full", "off")),
+        format=format,
+        keep_versions=keep_versions,
+        replace=replace,
+        append=append,
     )
     if dry_run:
         from sanitize.explain import explain as describe
