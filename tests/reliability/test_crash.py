@@ -30,12 +30,10 @@ INTO_NOTHING = (
     "task:recorded:2",
     "find:described:1",
     "task:renamed:10",
-    "json:aside:2",
     "find:done:1",
 )
 OVER_AN_OLD_ONE = (
     "run:described:1",
-    "task:synced:9",
     "run:judged:1",
     "publish:linked:2",
     "publish:paged:1",
