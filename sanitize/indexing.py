@@ -151,12 +151,12 @@ class Indexing:
         with self.stages.measure("read"), disk_trouble(self.work):
             self.documents: Documents = documents_of(self.survey, staged, self.work)
             aside = self._staged_aside()
-        size = self.settings.rows_per_shard
-        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)]
-        reused = bool(before.get("complete"))
-        self._describe(complete=reused)
+        size, count = self.settings.rows_per_shard, self.documents.count
+        self.ranges = [(low, min(low + size, count)) for low in range(0, count, size)]
+        self._describe(complete=(reused := bool(before.get("complete"))))
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        self.notes += gathered.placed(self.finders, results, len(aside))
         if self.rounds:
             results = self._second_round(results, aside)
         self._sizes = {low: result["text_bytes"] for (low, _), result in zip(self.ranges, results, strict=True)}

@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition"),
     ("views", "decoded", "figures", "notebook", "forecast", "masked"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
-    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon"),
+    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "aliases"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "looks", "full", "published", "settings", "lots"),
