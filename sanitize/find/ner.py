@@ -68,7 +68,7 @@ class Ner(Finder):
     @property
     def kinds(self) -> tuple[str, ...]:
         """What the labels stand for, as far as the folder's config can be read; all kinds may be meant where it cannot."""
-        names = _label_names(Path(self.model) / "config.json")
+        names = label_names(Path(self.model) / "config.json")
         try:
             return tuple(dict.fromkeys(kind for kind in kinds_of(names, self.labels, "labels").values() if kind)) if names else ()
         except PlanError:
@@ -92,7 +92,7 @@ class Ner(Finder):
         folder = Path(self.model)
         if not folder.is_dir():
             raise PlanError(f"ner: model = {self.model!r}: there is no such folder on this machine, and nothing is downloaded; {_WANTED}")
-        names = _label_names(folder / "config.json")
+        names = label_names(folder / "config.json")
         if not names:
             raise PlanError(f"ner: model = {self.model!r}: its config.json names no labels (id2label); {_WANTED}")
         kinds_of(names, self.labels, f"ner: model = {self.model!r}: labels")
@@ -135,7 +135,7 @@ def versions(packages: Sequence[str]) -> str:
     return ", ".join(found)
 
 
-def _label_names(config: Path) -> list[str]:
+def label_names(config: Path) -> list[str]:
     """The labels of a model without their prefixes, each once, those of "outside" left out; none where the config cannot be read."""
     from sanitize.shards import read_json
 
@@ -319,4 +319,4 @@ def _spans(tokens: Tokens, tagger: Tagger, group: I64, kinds: int, score: str) -
     return text_no[head], tokens.start[first[head]], tokens.stop[last[tail]], kind[head], rounded
 
 
-__all__ = ["Ner", "Tagger", "versions"]
+__all__ = ["Ner", "Tagger", "label_names", "versions"]
