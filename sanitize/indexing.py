@@ -169,6 +169,7 @@ class Indexing(Described):
         self._describe(complete=reused)
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        self.notes += gathered.placed(self.sought.finders, results, len(aside))
         if self.rounds:
             results = self._second_round(results, aside)
         self._sizes = {low: result["text_bytes"] for (low, _), result in zip(self.ranges, results, strict=True)}

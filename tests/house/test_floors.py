@@ -21,6 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ledger", "past", "seen", "matcher", "sought", "overlaps", "lexicon"),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "persons"),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed"),
+    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "aliases"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("seek",),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
