@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sanitize.disk import code_of, failed
-from sanitize.engines.child import Child, borrowed, measured, spread, steady
+from sanitize.engines.child import Child, borrowed, measured, spared, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import carried
@@ -29,6 +29,7 @@ class Local:
         self.workers, self.spill, self.memory_limit = max(1, workers), spill, memory_limit
         self._children: list[Child] = []
         self._opened: Any = None
+        spared()
 
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
         """Run `work` on every task; yields each as it ends. A task whose worker dies is tried once more, alone and in a fresh one."""
