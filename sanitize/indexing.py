@@ -28,7 +28,8 @@ from sanitize import corpus, counts, crash, gathered, index, queries, tables, va
 from sanitize.cells import Leaf
 from sanitize.corpus import documents_of, leaf_named, policies_for
 from sanitize.disk import code_of, disk_trouble, failed
-from sanitize.engines.engine import Died, Done
+from sanitize.engines import spark
+from sanitize.engines.engine import Died, Done, Engine
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
 from sanitize.find.known import read_list
@@ -115,9 +116,16 @@ class Indexing:
         for finder in self.finders:
             finder.fits()
         self.listed  # noqa: B018 - a list that cannot be read stops here
-        workers = self.settings.workers or os.cpu_count() or 1
+        settings = self.settings
+        about: dict[str, Any] = {
+            "workers": settings.workers or os.cpu_count() or 1,
+            "spill": self.work / "spill",
+            "memory_limit": settings.memory_limit,
+        }
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
-        self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
+        if settings.engine == "spark":
+            spark.fits(settings.master, settings.remote)
+        self.engine: Engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
         with self.stages.measure("read"):
@@ -130,6 +138,8 @@ class Indexing:
         self._stack.callback(self._end)
         crash.at("work:made")
         vault.tidy(self.work)
+        if settings.engine == "spark":  # until here nothing was written that another machine could see
+            self.engine = spark.Spark(**about, master=settings.master, remote=settings.remote)
         self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
         if self.settings.sample < 1:
             self.survey = sampled(self.survey, Sample(self.settings.sample, self.key.subkey("sample")))
@@ -527,7 +537,7 @@ class Indexing:
                 of_bytes=sum(known.get(low, 0) for low, _ in ranges),
             )
             self.settings.progress(step)
-            inside = self.engine.workers == 1 or len(tasks) <= 1
+            inside = self.engine.inside(len(tasks))
             for number, done in enumerate(self.engine.map_shards(measured, tasks)):
                 results[done.place] = done.result
                 cost["cpu_s"] += 0.0 if inside else done.cpu_s
