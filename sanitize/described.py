@@ -20,7 +20,7 @@ from sanitize import batches, corpus, index, tables
 from sanitize.batches import Batch
 from sanitize.cells import Leaf
 from sanitize.corpus import leaf_named, policies_for
-from sanitize.engines.local import Local
+from sanitize.engines.engine import Engine
 from sanitize.errors import UsageError
 from sanitize.fetched import Inputs
 from sanitize.find.known import read_list
@@ -38,7 +38,7 @@ class Described:
     """An index in one WORK folder: what it is made of, and by what."""
 
     key: Key
-    engine: Local
+    engine: Engine
     inputs: Sequence[Path]  # files and folders here
     fetched: Inputs  # what of them came from elsewhere
     survey: Survey  # what is read now

@@ -11,7 +11,7 @@ import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,11 @@ class Look:
     needles: Path
     digests: Path | None  # what may be a digest is written here, in the first pass
     shard: VerifyTask | None = None
+    aside: Path | None = None  # where an attempt writes `digests` before that has its name
+
+    def attempt(self, folder: Path) -> Look:
+        """The task as one of several attempts at once may do it."""
+        return replace(self, aside=folder / "digests.parquet")
 
 
 def full(
@@ -433,7 +438,9 @@ class _Seen:
         """The words that may be digests, for later: whether they are of a value is asked once, when all are known."""
         if self.words and self.task.digests is not None:
             rows = [{"word": word, "place": place, "file": self.task.shown, "times": times} for (word, place), times in self.words.items()]
-            pq.write_table(pa.Table.from_pylist(rows), self.task.digests, compression="lz4")
+            pq.write_table(pa.Table.from_pylist(rows), self.task.aside or self.task.digests, compression="lz4")
+            if self.task.aside:
+                self.task.aside.rename(self.task.digests)
 
 
 def _whole(path: Path) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:

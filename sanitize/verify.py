@@ -184,7 +184,9 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
         rows.append(
             (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), tables.SWEEP, 1.0, None, None)
         )
-    write_rows(task.sweep, tables.OCCURRENCES.schema, rows)
+    write_rows(task.aside or task.sweep, tables.OCCURRENCES.schema, rows)
+    if task.aside:
+        task.aside.rename(task.sweep)
     return len(rows)
 
 
