@@ -76,6 +76,7 @@ class _Settings(BaseModel):
     sample: float = Field(default=1.0, gt=0, le=1)
     roles: _Roles
     erased: dict[str, int] = Field(default_factory=dict)
+    known: bool = False
 
 
 class _Manifest(BaseModel):
@@ -105,9 +106,12 @@ def replay(
     workers: int | None = None,
     memory_limit: str = "1GB",
     anyway: bool = False,
+    known: Path | str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the corpus of a manifest (its path, or that of its folder) again, and compare; OUT is published where it is the same.
+
+    `known` is the user's list of a run with `--known`, which no manifest holds.
 
     Returns `same`, `shards`, `different` (numbers of shards, from 0), `counts_different` (fields of the summary), `notes`, `published`,
     `changed` (false where an earlier replay had done it all), and where things lie. `anyway` publishes what is different, too.
@@ -118,6 +122,12 @@ def replay(
     path = Path(manifest) / "manifest.json" if Path(manifest).is_dir() else Path(manifest)
     said, raw = _read(path)
     plan = _plan(path, said)
+    if said.settings.known and known is None:
+        raise UsageError(
+            f"{path}: was made with a list of known values, which no manifest holds; give the same list again with --known FILE"
+        )
+    if known is not None and not said.settings.known:
+        raise UsageError(f"{path}: was made without a list of known values; leave --known out")
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     out, work = Path(out), Path(work or f"{out}.private")
     vault.apart(inputs, out, work)
@@ -136,6 +146,7 @@ def replay(
         max_quarantine=1.0,  # how many may be set aside was decided when the manifest was written
         verify=said.settings.verify,
         sample=said.settings.sample,
+        known=Path(known) if known is not None else None,
         progress=progress,
     )
     made: dict[str, Any] = {}
@@ -149,6 +160,10 @@ def replay(
         _same_inputs(path, said, [(size, known) for (_, size), known in zip(index.survey.files, index.input_hashes, strict=True)])
         ran = Run(index, plan, out, accept)
         if ran.hash != said.plan_hash:
+            if not notes and known is not None:
+                raise UsageError(
+                    f"--known {known}: not the list that {path} was made with, or its plan or settings were changed; give that list"
+                )
             if not notes:
                 raise OutputBroken(
                     f"{path}: its plan_hash does not follow from its plan, settings and inputs; it was changed after it was written, "

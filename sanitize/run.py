@@ -315,7 +315,7 @@ class Run:
             passes = work / "spill" / "passes"
             self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
             shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
-            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
+            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)
         if found["findings"]:
             raise leak(str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
@@ -330,7 +330,7 @@ class Run:
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
             here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
-            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts), self.erased.names)
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
 
@@ -514,6 +514,7 @@ class Run:
             "sample": settings.sample,
             "roles": asdict(settings.columns.roles),
             "erased": self.erased.told,
+            **({"known": True} if settings.known else {}),  # that there was a user's list, and nothing of it
         }
 
     def _unchanged(self) -> bool:
