@@ -49,7 +49,8 @@ def label(
     """Draw a sample of `n` rows for labelling by hand, or say what a labelled one tells (`score`), or what two indexes of one corpus that
     different finders made both missed (`against`).
 
-    A sample gives `file`, `rows` and `strata`; it goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
+    A sample gives `file`, `rows`, `strata`, and the strata of which it has no row (`left_out`), where there are more of them than rows.
+    It goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
     `score` gives for every kind `precision` and `recall` with intervals; `against` gives `estimates`. Raises UsageError.
     """
     work = Path(work)
@@ -63,7 +64,9 @@ def label(
     target = Path(out) if out is not None else work / "labels" / "sample.jsonl"
     if target.exists():
         raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
-    rows = _drawn(work, n, seed)
+    if n < 1:
+        raise UsageError(f"--n {n}: a sample has a row at least; take 1 or more")
+    rows, every = _drawn(work, n, seed)
     if out is None:
         target.parent.mkdir(mode=0o700, exist_ok=True)
     elif not target.parent.is_dir():
@@ -73,7 +76,8 @@ def label(
     strata: dict[str, int] = {}
     for row in rows:
         strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1
-    return Told("label", {"file": str(target), "rows": len(rows), "strata": strata, "work": str(work)})
+    told = {"file": str(target), "rows": len(rows), "strata": strata, "left_out": [one for one in every if one not in strata]}
+    return Told("label", {**told, "work": str(work)})
 
 
 # ------------------------------------------------------------------------------------------------------------------------ the sample
@@ -92,8 +96,9 @@ def _occurrences(work: Path) -> Iterator[pl.DataFrame]:
         yield pl.read_parquet(path, columns=[*_PLACE, "start_byte", "stop_byte"]).with_columns(pl.col("kind").cast(pl.String))
 
 
-def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
-    """The rows of a sample: half finds, as many of each kind, half passages, as many from documents with and without any find."""
+def _drawn(work: Path, n: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a sample: half finds, as many of each kind, half passages, as many from documents with and without any find; what is too
+    few of one goes to the others. And all strata there are."""
     documents = Documents.from_json(_index(work)["documents"])
     leaves = [Leaf(column, tuple(steps)) for column, *steps in _index(work)["leaves"]]
     if not all(source.is_there() for source in documents.sources):
@@ -105,25 +110,32 @@ def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
         # of each kind those with the smallest hashes: a sample without replacement that needs one task at a time
         ranked = part.with_columns(draw=pl.struct("doc_no", "cell", "start", "kind").hash(seed))
         chosen.append(ranked.sort("draw").group_by("kind", maintain_order=True).head(n))
-    finds = pl.concat(chosen) if chosen else pl.DataFrame(schema={"kind": pl.String})
-    strata: dict[str, pl.DataFrame] = {}
-    if finds.height:
-        each = max(1, n // 2 // finds["kind"].n_unique())
-        finds = finds.sort("draw").group_by("kind", maintain_order=True).head(each)
-        strata = {str(kind): frame for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))}
+    finds = pl.concat(chosen) if chosen else pl.DataFrame(schema={"kind": pl.String, "draw": pl.UInt64, "doc_no": pl.Int64})
+    kinds = {str(kind): frame.sort("draw").head(n) for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))}
+    with_finds, without = "documents with finds", "documents without finds"
+    sides = {without: np.flatnonzero(~told), with_finds: np.flatnonzero(told)}
+    there = sum(frame.height for frame in kinds.values())
     rng = np.random.default_rng(seed)
-    sides = {"documents with finds": np.flatnonzero(told), "documents without finds": np.flatnonzero(~told)}
-    rest = max(0, n - sum(frame.height for frame in strata.values()))
-    passages: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}
+    of_passages = _shares(n, [there, documents.count])[1]
+    share = _shares(of_passages, [len(sides[with_finds]), len(sides[without])])[1]
+    texts: dict[tuple[int, int], str] = {}
+    drawn: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}
     for side, numbers in sides.items():
-        other = sum(len(numbers) for name, numbers in sides.items() if name != side)
-        count = min(len(numbers), max(rest // 2, rest - other))
-        some = np.sort(rng.choice(numbers, count, replace=False)) if count else numbers[:0]
-        passages[side] = some.astype(np.int64), len(numbers) / max(count, 1)
-    wanted = np.unique(
-        np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(some for some, _ in passages.values())])
-    )
-    texts = _texts(documents, leaves, wanted.astype(np.int64))
+        order, full, tried = rng.permutation(numbers).astype(np.int64), np.empty(0, np.int64), 0
+        while len(full) < share and tried < len(order):  # a document without text gives no passage
+            some = np.sort(order[tried : tried + share - len(full)])
+            read = _texts(documents, leaves, some)
+            texts |= read
+            full = np.append(full, some[np.isin(some, [doc_no for (doc_no, _), text in read.items() if text])])
+            tried += len(some)
+        drawn[side] = np.sort(full), len(numbers) / max(tried, 1)
+        share = of_passages - len(full)
+    passages = {side: drawn[side] for side in (with_finds, without)}
+    of_finds = n - sum(len(some) for some, _ in passages.values())
+    each = _shares(of_finds, [frame.height for frame in kinds.values()])
+    strata = {kind: frame.head(many) for (kind, frame), many in zip(kinds.items(), each, strict=True)}
+    wanted = np.unique(np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(some for some, _ in drawn.values())]))
+    texts |= _texts(documents, leaves, wanted.astype(np.int64))
     rows: list[dict[str, Any]] = []
     # a loop over the rows of a sample, which a person will read one by one
     for kind, frame in strata.items():
@@ -136,8 +148,6 @@ def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
     for side, (some, weight) in passages.items():
         for doc_no in some.tolist():
             cells = [(cell, text) for (number, cell), text in texts.items() if number == doc_no and text]
-            if not cells:
-                continue
             lengths = np.array([len(text) for _, text in cells], np.float64)
             cell, text = cells[int(rng.choice(len(cells), p=lengths / lengths.sum()))]
             low = int(rng.integers(0, max(1, len(text) - _PASSAGE + 1)))
@@ -163,7 +173,16 @@ def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
                     "missed": None,
                 }
             )
-    return rows
+    return rows, [*kinds, *(side for side, numbers in sides.items() if len(numbers))]
+
+
+def _shares(n: int, most: Sequence[int]) -> list[int]:
+    """`n` in parts as equal as can be, none of them more than its `most`; all of `most` where that is less."""
+    out = [0] * len(most)
+    # a loop over strata: the smallest first, so that what one cannot take goes to the others
+    for turn, place in enumerate(sorted(range(len(most)), key=lambda place: most[place])):
+        out[place] = min(most[place], (n - sum(out)) // (len(most) - turn))
+    return out
 
 
 def _within(work: Path, wanted: np.typing.NDArray[Any]) -> dict[tuple[int, int], list[tuple[int, int, str]]]:

@@ -339,7 +339,7 @@ class Run(Target):
             self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
             names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
-            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
+            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)
         if found["findings"]:
             raise leak(self.named or str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
@@ -355,7 +355,7 @@ class Run(Target):
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
             here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
-            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts), self.erased.names)
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
 

@@ -491,7 +491,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     left = [
         "the input files, and the private folder made of them, hold the originals still",
         "copies of earlier versions of the published folders, wherever they went",
-        "names in encoded forms (base64, URL, quoted-printable, HTML), with a further name or initial in between, or misspelt",
+        "names with a further name or initial in between, or misspelt",
         "what identifies the person without any of the values and names that were given or linked",
     ]
     if here.elsewhere:

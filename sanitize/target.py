@@ -107,6 +107,7 @@ class Target:
             "roles": asdict(settings.columns.roles),
             "erased": self.erased.told,
             **({} if self.format == formats.PARQUET else {"format": self.format}),
+            **({"known": True} if settings.known else {}),  # that there was a user's list, and nothing of it
         }
 
     def _unchanged(self) -> bool:

@@ -103,11 +103,6 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     }
 
 
-def mention_task(task: VerifyTask) -> list[tuple[str, str, int]]:
-    """The mentions in one shard of names that had to go, as `verify_task` tells leaks."""
-    return [one for table, _ in batches(task) for one in _mentioned(table, task.names)]
-
-
 def _mentioned(table: pa.Table, names: Sequence[str]) -> list[tuple[str, str, int]]:
     """One entry for each mention in any text of a batch."""
     found: list[tuple[str, str, int]] = []
@@ -374,9 +369,5 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]
-    found = full(engine, shards, others, passes, spill, (*_PAGES, *corpus.beside))
-    if gone.names:
-        # names are looked for as they are mentioned; the forms of a byte-wise search are for values
-        for done in engine.map_shards(mention_task, tasks):
-            found["findings"] += [Finding("data", f"column {column}", kind, "mention", 1) for column, kind, _ in done.result]
+    found = full(engine, shards, others, passes, spill, (*_PAGES, *corpus.beside), gone.names)
     return {"values_checked": distinct, **found}

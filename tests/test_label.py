@@ -59,6 +59,24 @@ def test_a_sample_has_finds_of_every_kind_and_passages_of_both_sorts(work: Path,
     assert plain == pytest.approx(sum(len(f"word{number} " * 500) for number in range(PLAIN)), rel=0.01)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 81])
+def test_a_sample_has_the_rows_asked_for_and_names_the_strata_it_lacks(work: Path, tmp_path: Path, n: int) -> None:
+    told = label(work, n=n, out=tmp_path / "a.jsonl")
+    assert told["rows"] == len(rows_of(tmp_path / "a.jsonl")) == sum(told["strata"].values()) == n
+    assert len(told["strata"]) == min(n, 4) and len(told["left_out"]) == max(0, 4 - n)
+    shown = CliRunner().invoke(app, ["label", str(work), "--n", str(n), "--out", str(tmp_path / "b.jsonl")])
+    assert shown.exit_code == 0 and ("more strata than rows" in shown.output) == (n < 4)
+
+
+def test_a_sample_of_a_small_corpus_with_empty_documents_is_as_large_as_it_can_be(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["", "", "", "nothing", "ann@example.com and bob@example.com", ""]}), tmp_path / "in.parquet")
+    sanitize.find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
+    for n, rows in ((1, 1), (3, 3), (4, 4), (9, 4)):
+        assert label(tmp_path / "work", n=n, out=tmp_path / f"{n}.jsonl")["rows"] == rows
+    with pytest.raises(UsageError, match="at least"):
+        label(tmp_path / "work", n=0)
+
+
 def test_the_same_seed_draws_the_same_sample(work: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         label(work, n=40, out=tmp_path / name, seed=seed)

@@ -67,7 +67,13 @@ def _told(found: Mapping[str, Any]) -> str:
         if found["one_finder_only"]:
             lines.append(f"alone    only one of the two found any {', '.join(found['one_finder_only'])}: nothing can be said of these")
         return "\n".join(lines)
-    lines = [table(("stratum", "rows"), sorted(found["strata"].items())), "", f"file  {found['file']}   (it holds texts; keep it private)"]
+    few = f"no row of {', '.join(found['left_out'])}: there are more strata than rows; take a larger --n"
+    lines = [
+        table(("stratum", "rows"), sorted(found["strata"].items())),
+        *([few] if found["left_out"] else []),
+        "",
+        f"file  {found['file']}   (it holds texts; keep it private)",
+    ]
     lines.append('fill  `right` of every find with true or false; `missed` of every passage with [] or [{"kind": "PERSON"}, ...], and')
     lines.append("      `wrong` with the places of its wrong finds")
     lines.append(f"next  sanitize label {found['work']} --score {found['file']}")
