@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
-from sanitize.shards import Corpus, sha256, write_json
+from sanitize.shards import Corpus, Documents, sha256, write_json
 from sanitize.target import Target
 from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
@@ -91,7 +92,7 @@ class Run(Target):
         self._one_pseudonym()
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
-            drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
+            drilled = drill.drill(self.index.engine, self.plan, self._read_now(), vault.private(self.index.work / "spill") / "drill")
         summary = summary_of(
             self.plan,
             self.hash,
@@ -115,6 +116,13 @@ class Run(Target):
         with self.index.stages.measure("publish"):
             self._publish(summary, applied)
         return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
+
+    def _read_now(self) -> Documents:
+        """The documents of the last part, as far as they lie where they lay: an append does not need the earlier ones any more."""
+        here, first = self.index.documents, self.index.ranges[self.parts[-1].first][0]
+        if len(self.parts) == 1:
+            return here
+        return replace(here, sources=tuple(source for source in here.sources if source.first_doc_no >= first and source.is_there()))
 
     def _ledger(self) -> list[dict[str, Any]]:
         """What mechanisms with a claim spent."""

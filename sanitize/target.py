@@ -140,8 +140,10 @@ class Target:
     def _otherwise(self, manifest: Mapping[str, Any]) -> str:
         """How OUT came about, where that was not as this run would do it."""
         was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
-        if was != self.index.input_files[: len(was) if self.published else None]:
+        if was != self.index.input_files[: len(was) if self.index.settings.append else None]:
             return f"of another input ({self.index.difference(was)})"
+        if manifest.get("batches") and not self.index.settings.append:
+            return f"in {len(manifest['batches'])} parts (--append)"
         if manifest.get("plan") != self.plan.shown():
             return "by another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.told:
@@ -154,9 +156,8 @@ class Target:
         self._unchanged()
         command = {
             "out": os.path.abspath(self.out),
-            # an append is made again of what the index holds, and not of what lies in the inputs by then
-            "inputs": [] if self.index.settings.append else [os.path.abspath(path) for path in self.index.inputs],
-            "settings": {**self.index.settings.to_json(), **({"append": True} if self.index.settings.append else {})},
+            "inputs": [os.path.abspath(path) for path in self.index.inputs],
+            "settings": self.index.settings.to_json(),
             "plan": self.plan.resolved(),
             "plan_hash": self.hash,
         }
