@@ -115,7 +115,7 @@ class Run(Target):
         )
         with self.index.stages.measure("publish"):
             self._publish(summary, applied)
-        return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
+        return {**summary, **self._appended(), "changed": True, **self._spent(began, found["text_bytes"])}
 
     def _read_now(self) -> Documents:
         """The documents of the last part, as far as they lie where they lay: an append does not need the earlier ones any more."""

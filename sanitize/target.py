@@ -64,6 +64,15 @@ class Target:
                 self.published, self.standing = manifest, len(stops)
                 self._begin([*stops, *([len(batches)] if stops[-1] < len(batches) else [])])
 
+    def _appended(self) -> dict[str, Any]:
+        """What is new in OUT, where it was added to: `appended`, with files, documents and shards."""
+        *before, last = self.parts
+        if not before or last.no <= self.standing:
+            return {}
+        files = append.told(self.parts, self.index.batches)[-1]["inputs"]
+        documents = self.index.documents.count - self.index.ranges[last.first][0]
+        return {"appended": {"files": files, "documents": documents, "shards": last.stop - last.first}}
+
     def _stands(self, part: Part) -> bool:
         """True where a part was published, unless somebody is to be forgotten since: its shards then stay as they are."""
         return part.no <= self.standing and self.published["settings"].get("erased") == self.erased.told

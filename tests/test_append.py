@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -532,6 +533,8 @@ def test_stopped_anywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None
         Corpus.open(place.out).check()
     assert points[-1] == "swap:done"
     place.append()
+    for path in place.work.rglob("*"):
+        assert path.is_dir() or "/stage/" in str(path) or stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
     assert {path.relative_to(place.out): sha256(path) for path in place.out.rglob("*") if path.is_file()} == wanted
     assert place.shards().items() >= old.items()
     assert place.append()["changed"] is False
