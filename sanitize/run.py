@@ -235,7 +235,9 @@ class Run(Target):
         return made
 
     def _said(self, part: Part) -> list[Path]:
-        """What the variants of all shards before a part say."""
+        """What the variants of all shards before a part say, where a value could be kept all the same."""
+        if not (part.first and any(editor.keep and "firsts" in editor.needs for editor in self.plan.editors)):
+            return []
         jobs = []
         for no in range(part.first):
             name = f"{no:05d}.parquet"
@@ -253,7 +255,7 @@ class Run(Target):
     def _count(self, drops: Sequence[Path], part: Part) -> tuple[Counts, ...]:
         """What the editors need counted for a part of the corpus, in their order: all that stands up to its end."""
         drops = (*self._gone(), *drops)
-        said = self._said(part) if any("firsts" in editor.needs for editor in self.plan.editors) else []
+        said = self._said(part)
         ground = self._ground(drops) if any(editor.looks for editor in self.plan.editors) else None
         made = Aside(self.index.work / "spill" / "counts")
 
@@ -319,7 +321,7 @@ class Run(Target):
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
             by_part = [(part, [no for no in again if part.first <= no < part.stop]) for part in self.parts]
-            redone = [made for part, mine in by_part for made in self._rewrite(part, counted[part], mine)]
+            redone = [made for part, mine in by_part if mine for made in self._rewrite(part, counted[part], mine)]
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
@@ -494,9 +496,9 @@ class Run(Target):
         manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), parts=parts)
         self.accept(manifest)
         aside = vault.private(self.index.work / "spill") / "report"
-        # what an earlier batch was read from may have gone since
-        there = len(self.parts) == 1 or all(source.is_there() for source in self.index.documents.sources)
-        few = samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", SAMPLES) if there else []
+        # of the last part: what the earlier ones were read from may have gone since
+        edits = self.folder / "edits" / f"{self.parts[-1].first:05d}.parquet"
+        few = samples(self.index.documents, self.index.leaves, edits, SAMPLES) if self._read_now().sources else []
         with disk_trouble(self.index.work):
             swept = self.index.settings.verify != "off"
             shown = tables_of(self.index.engine, self.index.work, self.folder, few, aside, swept=swept)
