@@ -175,8 +175,6 @@ class Described:
                     self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in found.units]))
             if moved:
                 self.notes.append(f"{moved:,} of the given files are, byte for byte, ones that were read before; they were not added again")
-        elif last is not None:
-            raise UsageError(f"{self.work}: an append was begun and is not published; run it to its end first")
         self._open_anew = batches.opened([(size, known) for size, known in self._new_files], last, replace=self.settings.replace)
 
     def _same_index(self, described: Mapping[str, Any], there: Sequence[Batch]) -> None:
