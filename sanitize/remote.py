@@ -110,7 +110,7 @@ class Storage:
         except Exception as error:
             raise self._trouble(error) from None
         self.path = str(path).rstrip("/")
-        self._objects = isinstance(self.fs, AsyncFileSystem)  # has no folders, and a write is seen whole or not at all
+        self.objects = isinstance(self.fs, AsyncFileSystem)  # has no folders, and a write is seen whole or not at all
 
     def at(self, *parts: str) -> str:
         """A path below the place."""
@@ -227,6 +227,9 @@ class Storage:
                 self.fs.pipe_file(path, data, mode="create")
             except FileExistsError:
                 return self.read(path) == data  # an answer that was lost on its way
+            if self.read(path) != data:
+                self.fs.rm(path)
+                raise EOFError
             return True
 
         return self.tried(send)
@@ -236,13 +239,12 @@ class Storage:
 
         def send() -> None:
             self._folder(path)
-            if self._objects:
-                self.fs.pipe_file(path, data)
-            else:
-                self.fs.pipe_file(f"{path}.tmp", data)
-                self.fs.mv(f"{path}.tmp", path)
-            if self.read(path) != data:
+            aside = path if self.objects else f"{path}.tmp"
+            self.fs.pipe_file(aside, data)
+            if self.read(aside) != data:
                 raise EOFError
+            if not self.objects:
+                self.fs.mv(aside, path)
 
         self.tried(send)
 
@@ -259,7 +261,7 @@ class Storage:
             pass
 
     def _folder(self, path: str) -> None:
-        if not self._objects:
+        if not self.objects:
             self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
 
     # ---- trouble ----

@@ -147,10 +147,11 @@ class Prefix:
             mine = False
         if self._before != seen or not mine:
             raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
-        if seen is None and not self.storage.create(self.storage.at(MANIFEST), data):
-            raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
-        if seen is not None or self.storage.read(self.storage.at(MANIFEST)) != data:
+        # the first one only where there is none, as far as the storage can say so in one step
+        if seen is not None or not self.storage.objects:
             self.storage.write(self.storage.at(MANIFEST), data)
+        elif not self.storage.create(self.storage.at(MANIFEST), data):
+            raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
 
     def _clear(self, version: str, keep: bool) -> None:
         """Take away what nothing refers to: other versions, or with `keep` only those that never became whole."""
