@@ -145,7 +145,8 @@ def take_back(work: Path, ranges: int, units: int, batches: int) -> None:
     for run in (work / "runs").glob("*"):
         for below in [path for path in run.rglob("*") if path.is_dir()]:
             _cut(below, ranges)
-    shutil.rmtree(work / "tasks" / "count", ignore_errors=True)
+    for folder in ("tasks/count", "tables/value_counts"):  # of all documents: counted again by the next run
+        shutil.rmtree(work / folder, ignore_errors=True)
 
 
 def _cut(folder: Path, first: int) -> None:

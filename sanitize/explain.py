@@ -52,7 +52,7 @@ def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None 
         began = time.process_time()
         sample = _sample(engine, found, Path(folder), settings)
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
-        small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=silent)
+        small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, append=False, progress=silent)
         plan = plan.knowing(settings.known)
         with Indexing([sample], Path(folder) / "work", small, plan.sought) as index:
             summary = Run(index, plan, Path(folder) / "out").sanitize()

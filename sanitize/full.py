@@ -30,7 +30,7 @@ from sanitize.formats import by_suffix
 from sanitize.forms import FULL, Needles
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
-from sanitize.places import VerifyTask, batches, inside_kept, owned, schema_of
+from sanitize.places import VerifyTask, batches, comes_later, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
 from sanitize.spans import Buffers
 
@@ -307,6 +307,8 @@ class _Seen:
         for place, hits, docs, cells, forms in residual:
             whose = owned(task.edits, task.occurrences, task.opaque, docs, cells, hits.start, hits.stop)
             belongs = whose.inside_opaque | (whose.inside_edit & (hits.form in _AS_WRITTEN))
+            values = (self.needles.digits if hits.form == "digits" else self.needles.plain).value_id
+            belongs[whose.whole] |= comes_later(task, values[hits.row[whose.whole]], docs[whose.whole])
             for row in np.flatnonzero(~belongs).tolist():
                 how = " (a replacement)" if whose.whole[row] else " (across an edit)" if whose.across[row] else ""
                 as_it_is = hits.form in ("exact", "NFKC") and not self.needles.common[hits.row[row]]
@@ -315,17 +317,19 @@ class _Seen:
 
     def _collisions(self, task: VerifyTask) -> None:
         """Replacements that are values of the corpus."""
-        edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
-        edits = edits.select(pl.col("kind").cast(pl.String), value="replacement").unique()
+        edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement", "doc_no"], partitioning=None))
+        edits = edits.group_by(pl.col("kind").cast(pl.String), value="replacement", maintain_order=True).agg(pl.col("doc_no").max())
         edits = edits.filter(pl.col("kind").is_in(list(every_kind())))  # a mention becomes a label, which stands for no value
         asked = []
         for (name,), group in edits.group_by("kind"):
             if str(name) not in every_kind() or every_kind()[str(name)].common:
                 continue  # a word that is no value of any kind, or of one whose stand-ins may be values
             normal = every_kind()[str(name)].normalise(group["value"])
-            asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
+            asked.append(group.select("kind", "doc_no", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:
-            for kind, times in self.needles.collisions(pl.concat(asked)).group_by("kind").len().sort("kind").iter_rows():
+            found = self.needles.collisions(pl.concat(asked))
+            found = found.filter(~pl.Series(comes_later(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean))
+            for kind, times in found.unique(["kind", "form"]).group_by("kind").len().sort("kind").iter_rows():
                 self.found[self.task.shown, "replacements that are values of the corpus", kind, "exact or identity"] += times
 
     def _beyond(self, path: Path, rows: _Tally) -> None:

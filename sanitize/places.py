@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize import formats
@@ -83,6 +84,16 @@ def _unpacked(task: VerifyTask, packed: ModuleType) -> Iterator[tuple[pa.Table, 
             at += part.num_rows
     if at != len(numbers):
         raise OutputBroken(f"{task.shard}: {at} rows, where the run wrote {len(numbers)}; run again with --replace")
+
+
+def comes_later(task: VerifyTask, values: I64, doc_no: I64) -> Mask:
+    """True where a value stands first in a document behind the one of that number: what a replacement said there it could not know."""
+    if task.later is None or not len(values):
+        return np.zeros(len(values), np.bool_)
+    known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
+    known = known.filter(pc.is_in(known["value_id"], pa.array(np.unique(values))))
+    first = dict(zip(*(column.to_pylist() for column in known.columns), strict=True))
+    return np.array([first.get(int(one), -1) for one in values], np.int64) > doc_no
 
 
 def inside_kept(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], begin: I64, end: I64) -> tuple[Mask, int]:

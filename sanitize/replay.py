@@ -197,6 +197,11 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise OutputBroken(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; it is no manifest that can be replayed") from None
+    if raw.get("batches"):
+        raise UsageError(
+            f"{path}: was made in {len(raw['batches'])} parts (sanitize run --append), and a replay makes a corpus in one go; run the "
+            "first part's inputs and append the others, with the same seed and plan, and compare the sha256 of the shards"
+        )
     if said.settings.erased.get("erasures"):
         raise UsageError(
             f"{path}: people were erased from it (sanitize subject --erase), and which is in no manifest; "

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, published, remote_out, tombstones, vault
+from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, remote_out, vault
 from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
@@ -43,12 +42,11 @@ from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
-from sanitize.taken import Taken
-from sanitize.verify import VERSION as VERIFY
+from sanitize.target import Target
 from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
 
-class Run:
+class Run(Target):
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
     def __init__(
@@ -60,48 +58,11 @@ class Run:
         named: str = "",
     ) -> None:
         """`accept` sees the manifest before anything is published, and raises to stop it. `named`: how OUT is told, where not as a path."""
-        self.index, self.plan, self.out, self.accept = index, plan, out, accept
-        self.named = named
-        self.erased = tombstones.read(index.work, index.key)
-        self.format = index.settings.format
-        self.suffix = formats.suffix(self.format)
+        super().__init__(index, plan, out, named)
+        self.accept = accept
         self.spends = any(editor.unit for editor in plan.editors)
         self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
-        self.published: Mapping[str, Any] = {}  # the manifest that is added to, and how many parts it has
-        self.standing = 0
-        self._begin([len(index.batches)])
-
-    def _begin(self, stops: Sequence[int]) -> None:
-        """Make what is published in parts that end behind so many batches each; the first one says what all of it is known by."""
-        self.stops = stops
-        self.hash = self._hash(stops[0])
-        self.folder = self.index.work / "runs" / self.hash
-        self.flagged = self.folder / "counts" / "flagged.parquet"
-        self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
-        self.taken = Taken(self.index, self.folder, self.plan.find.rules)
-
-    def _hash(self, stop: int) -> str:
-        """What a run of this plan over so many batches is known by."""
-        return self.plan.hash(self.index.fingerprints[stop - 1], self.index.policies, (apply.VERSION, VERIFY))
-
-    def _go_on(self) -> None:
-        """Go on behind what OUT holds. UsageError where it is not there, or not of this plan and index."""
-        append.refuse(self.plan)
-        batches, replace = self.index.batches, self.index.settings.replace
-        there = (self.out / "manifest.json").is_file()
-        if not there and not replace:
-            raise UsageError(
-                f"{self.out}: is not there to be added to; run the same command without --append first, or use --replace to make it of all "
-                "that the index holds"
-            )
-        manifest = Corpus.open(self.out).manifest if there else {}
-        known = {self._hash(stop): stop for stop in range(1, len(batches) + 1)}
-        if manifest.get("plan_hash") in known:
-            stops = append.stops_of(manifest, batches, self.out)
-            if known[str(manifest["plan_hash"])] == stops[0]:
-                self.published, self.standing = manifest, len(stops)
-                self._begin([*stops, *([len(batches)] if stops[-1] < len(batches) else [])])
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
@@ -267,10 +228,6 @@ class Run:
         left = self.taken.kinds_left(bool(drops))
         return kinds_found(self.plan, self.index.value_counts, self.taken.skipped, documents_by_kind, left)
 
-    def _stands(self, part: Part) -> bool:
-        """True where a part was published, unless somebody is to be forgotten since: its shards then stay as they are."""
-        return part.no <= self.standing and self.published["settings"].get("erased") == self.erased.told
-
     def _as_published(self, part: Part, counted: tuple[Counts, ...]) -> list[dict[str, Any]]:
         """The shards of a part that stands."""
         swept = {no: self.folder / "sweep" / f"{no:05d}.parquet" for no in range(part.first, part.stop)}
@@ -331,31 +288,6 @@ class Run:
             )
             for one in told["editors"]
         )
-
-    def _job(
-        self,
-        name: str,
-        work: Callable[[Any], dict[str, Any]],
-        task: Any,
-        outputs: Mapping[str, Path] | Path,
-        *more: object,
-        checked_next: frozenset[str] = frozenset(),
-        part: Part | None = None,
-    ) -> Job:
-        """A task of this plan, with its record in the plan's folder; of a part of the corpus, where it hangs on nothing behind that."""
-        return Job(
-            work=work,
-            task=task,
-            record=self.folder / "tasks" / f"{name}.json",
-            fingerprint=self.index.record_of("plan", self.hash, *more, batch=part.batch if part else -1),
-            outputs=outputs,
-            checked_next=checked_next,
-            standing=part is not None and self._stands(part),
-        )
-
-    def _part_of(self, no: int) -> Part:
-        """The part that a range is of."""
-        return next(part for part in self.parts if no < part.stop)
 
     def _verify(self, counted: Mapping[Part, tuple[Counts, ...]], applied: list[dict[str, Any]]) -> dict[str, Any]:
         """Look at every shard; one with leftovers in its text is swept, made again (in `applied` too) and looked at again."""
@@ -611,21 +543,6 @@ class Run:
                 leaks_in=self._leaks_in,
             )
 
-    def _still(self) -> None:
-        """Just before OUT is swapped: the input is what it was, and OUT may be replaced. How to make it again is written down."""
-        self.index.at_rest()
-        self._unchanged()
-        command = {
-            "out": self.named or os.path.abspath(self.out),
-            # an append is made again of what the index holds, and not of what lies in the inputs by then
-            "inputs": [] if self.index.settings.append else self.index.fetched.names,
-            "settings": {**self.index.settings.to_json(), **({"append": True} if self.index.settings.append else {})},
-            "plan": self.plan.resolved(),
-            "plan_hash": self.hash,
-        }
-        self.index.close()
-        published.note(self.index.work, command)
-
     def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
         """What this command took, and where its results lie."""
         seconds = time.monotonic() - began
@@ -639,64 +556,6 @@ class Run:
             "out": self.named or str(self.out),
             "work": str(self.index.work),
         }
-
-    def _told(self) -> dict[str, Any]:
-        """The settings that decide what comes out."""
-        settings = self.index.settings
-        return {
-            "rows_per_shard": settings.rows_per_shard,
-            "max_doc_bytes": settings.max_doc_bytes,
-            "verify": settings.verify,
-            "sample": settings.sample,
-            "roles": asdict(settings.columns.roles),
-            "erased": self.erased.told,
-            **({} if self.format == formats.PARQUET else {"format": self.format}),
-        }
-
-    def _unchanged(self) -> bool:
-        """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
-        if not self.out.exists():
-            return False
-        if not self.out.is_dir() or (any(self.out.iterdir()) and not (self.out / "manifest.json").is_file()):
-            raise UsageError(f"{self.out}: is there already and was not made by sanitize; take another -o, or move it away")
-        if not (self.out / "manifest.json").is_file():
-            self.out.rmdir()
-            return False
-        corpus = Corpus.open(self.out)
-        same = (
-            corpus.manifest.get("plan_hash") == self.hash
-            and corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
-            and corpus.manifest["settings"].get("erased") == self.erased.told
-            and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
-        )
-        if same and len(corpus.manifest["inputs"]) < len(self.index.input_files):
-            return False  # of the same plan and index, and there is more
-        if same:
-            try:
-                corpus.check()
-                return True
-            except OutputBroken:
-                if not self.index.settings.replace:
-                    raise
-        if not self.index.settings.replace:
-            raise UsageError(
-                f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; "
-                "use --replace to swap it for the new one when that is whole, or take another -o"
-            )
-        return False
-
-    def _otherwise(self, manifest: Mapping[str, Any]) -> str:
-        """How OUT came about, where that was not as this run would do it."""
-        was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
-        if was != self.index.input_files:
-            return f"of another input ({self.index.difference(was)})"
-        if manifest.get("plan") != self.plan.shown():
-            return "by another plan"
-        if manifest.get("settings", {}).get("erased") != self.erased.told:
-            return "before somebody was to be forgotten (sanitize subject --erase)"
-        if manifest.get("settings", {}).get("format", formats.PARQUET) != self.format:
-            return "in another format (--format)"
-        return "with another key, other settings or another version"
 
 
 def _column(path: Path, name: str) -> npt.NDArray[np.int64]:

@@ -398,7 +398,7 @@ def _looked(here: _Work, person: tombstones.Erased) -> tuple[dict[str, Sequence[
 
 def _published(here: _Work) -> set[int] | None:
     """The documents that stand in some published OUT; None where none was published, or it is not known any more."""
-    files = [folder / "rows" / path.name for folder, _, _ in here.runs for path in here.files("tables")]
+    files = [folder / "rows" / path.name for folder, _, out in here.runs for path in here.files("tables")[: len(out.shards)]]
     if not files or not all(path.is_file() for path in files):
         return None
     return {int(number) for path in files for number in np.asarray(pq.read_table(path, partitioning=None).column("doc_no"))}
@@ -420,7 +420,7 @@ def _in_run(
     here: _Work, folder: Path, command: Mapping[str, Any], out: Corpus, tables: Mapping[str, Sequence[Path]], docs: I64
 ) -> dict[str, Any]:
     """What one published OUT holds of the person: `left` is what its plan left or kept of it."""
-    names = [path.name for path in here.files("tables")]
+    names = [path.name for path in here.files("tables")][: len(out.shards)]
     about = {"plan": out.manifest["plan"]["name"], "plan_hash": folder.name, "out": command["out"]}
     if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):
         return {**about, "documents": None, "shards": [], "left": None, "replaced": None}  # made under an earlier index
@@ -467,7 +467,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     for _, command, before in here.runs:
         plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
         was = {shard.path.name: shard.sha256 for shard in before.shards}
-        settings = Settings.from_json(command["settings"], replace=True, **more)
+        settings = Settings.from_json(command["settings"], **{"replace": True, **more})
         try:
             summary = run(command["inputs"], command["out"], plan, here.folder, settings)
         except LeakFound as error:

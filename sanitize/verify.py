@@ -37,7 +37,7 @@ from sanitize.kinds.kind import every_kind
 from sanitize.matcher import FORMS, Flagged
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
-from sanitize.places import batches, inside_kept, owned
+from sanitize.places import batches, comes_later, inside_kept, owned
 from sanitize.progress import Progress, Step, silent
 from sanitize.remote import is_url, shown
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
@@ -152,11 +152,7 @@ def _sorted_out(
     column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
     whose = owned(task.edits, task.occurrences, task.opaque, doc_no, cell, start, stop)
     whole = np.flatnonzero(whose.whole)
-    if task.later is not None and len(whole):
-        known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
-        ids = flagged.value_id[form[whole]]
-        first = dict(zip(*(known.filter(pc.is_in(known["value_id"], pa.array(ids))).to_pydict().values()), strict=True))
-        whole = whole[[first.get(int(one), -1) <= doc_no[row] for one, row in zip(ids, whole, strict=True)]]
+    whole = whole[~comes_later(task, flagged.value_id[form[whole]], doc_no[whole])]
     leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in whole]
     rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
     parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], form[rest])
@@ -307,7 +303,11 @@ def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, 
     """The shards of a published corpus, each with the tables that say what was kept and replaced in it."""
     documents = Documents.from_json(described["documents"])
     gone = _erased(corpus, work)
-    for no, (shard, (low, high)) in enumerate(zip(corpus.shards, described["ranges"], strict=True)):
+    # of another plan, or of an append that was not published, the index may hold more
+    ranges = described["ranges"][: len(corpus.shards)]
+    ordered = any(part.get("avoid") == "seen" for part in corpus.manifest["plan"]["edit"])
+    earlier = len(ranges) - corpus.manifest.get("batches", [{"shards": len(ranges)}])[-1]["shards"]
+    for no, (shard, (low, high)) in enumerate(zip(corpus.shards, ranges, strict=True)):
         name = f"{no:05d}.parquet"
         yield VerifyTask(
             no=no,
@@ -325,6 +325,7 @@ def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, 
             sweep=spill / name,
             names=gone.names,
             columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
+            later=work / "tables" / "value_counts" / "all.parquet" if ordered or no < earlier else None,
         )
 
 
@@ -366,7 +367,7 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
     going, gone = corpus.manifest["summary"]["verify"]["kinds"], _erased(corpus, work)
     alone = ids_left_alone(work / "runs" / str(corpus.manifest["plan_hash"]) / "counts")
-    values = sorted((work / "vault" / "values").glob("*.parquet"))
+    values = sorted((work / "vault" / "values").glob("*.parquet"))[: len(tasks)]
     passes, distinct = write_passes(values, going, spill / "passes", also=gone.values, alone=alone)
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
