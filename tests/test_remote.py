@@ -19,13 +19,13 @@ from sanitize import fetched, remote
 from sanitize.errors import InputRefused, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
 from sanitize.indexing import Settings
 from sanitize.remote import Missing, Storage, checked, is_url, shown
-from sanitize.remote_out import LOCK, Prefix, local
+from sanitize.remote_out import LOCK, Prefix, apart, local
 from sanitize.run import run
 from sanitize.shards import read_json
 from sanitize.verify import check
 
 CANARY = "canary-of-a-library"
-CALLS = ("info", "find", "cat_file", "get_file", "put_file", "pipe_file", "rm", "mv")
+CALLS = ("info", "find", "cat_file", "get_file", "put_file", "pipe_file", "rm", "mv", "cp_file")
 
 
 class Faulty(MemoryFileSystem):  # type: ignore[misc]
@@ -291,7 +291,7 @@ def corpus(folder: Path, word: str, shards: int = 2) -> Path:
     entries = []
     for number in range(shards):
         path = folder / "data" / f"train-{number:05d}-of-{shards:05d}.parquet"
-        path.write_bytes(f"{word} {number} ".encode() * 50)
+        path.write_bytes(f"{word if number else ''} {number} ".encode() * 50)  # the first is the same in every version
         entries.append({"path": f"data/{path.name}", "rows": 1, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()})
     (folder / "README.md").write_text(word)
     (folder / "manifest.json").write_text(json.dumps({"plan_hash": word, "shards": entries}))
@@ -488,6 +488,33 @@ def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp
         pass
     with pytest.raises(Missing):
         Prefix(out).storage.read("/pub/none")
+
+
+@pytest.mark.parametrize(
+    ("given", "out", "fits"),
+    [
+        ("faulty://b/in", "faulty://b/in/clean", False),
+        ("faulty://b/in/*.jsonl", "faulty://b/in/clean", False),
+        ("faulty://b/in/x.jsonl", "faulty://b/in", False),
+        ("faulty://b/in", "faulty://b/in", False),
+        ("faulty://b/in", "faulty://b/in-clean", True),
+        ("faulty://b/in*/x", "faulty://b/out", False),  # it might match
+        ("s3://b/in", "faulty://b/in/clean", True),
+    ],
+)
+def test_an_input_and_out_lie_apart(given: str, out: str, fits: bool) -> None:
+    with contextlib.nullcontext() if fits else pytest.raises(UsageError, match="inside each other"):
+        apart([given, Path("/tmp/in")], out)
+
+
+def test_what_stands_there_is_copied_there(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    one, two, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), "faulty://pub/out"
+    upload(out, one, tmp_path / "work")
+    put: list[str] = []
+    Faulty.fault = lambda name, number, do, given, fs: (put.append(Path(given[1]).name) if name == "put_file" else None, do())[1]
+    upload(out, two, tmp_path / "work")
+    assert put == ["README.md", "train-00001-of-00002.parquet", "manifest.json"]
+    assert seen(out, tmp_path / "seen") == tree(two)
 
 
 # ---- a whole run ----
