@@ -467,7 +467,8 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     for _, command, before in here.runs:
         plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
         was = {shard.path.name: shard.sha256 for shard in before.shards}
-        settings = Settings.from_json(command["settings"], **{"replace": True, **more})
+        # nor may a version of before stay where OUT is a URL
+        settings = Settings.from_json(command["settings"], **{"replace": True, "keep_versions": False, **more})
         try:
             summary = run(command["inputs"], command["out"], plan, here.folder, settings)
         except LeakFound as error:

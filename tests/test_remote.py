@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import stat
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import fsspec
+import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -22,6 +24,7 @@ from sanitize.remote import Missing, Storage, checked, is_url, shown
 from sanitize.remote_out import LOCK, Prefix, apart, local
 from sanitize.run import run
 from sanitize.shards import read_json
+from sanitize.subject import subject
 from sanitize.verify import check
 
 CANARY = "canary-of-a-library"
@@ -526,7 +529,7 @@ def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_p
         storage.pipe_file(f"/in/{name}", b"\n".join(rows) + b"\n")
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_bytes(b"\n".join(rows) + b"\n")
-    settings = Settings(seed=1, workers=1, rows_per_shard=20)
+    settings = Settings(seed=1, workers=1, rows_per_shard=20, keep_versions=True)
     work, url = tmp_path / "work", "faulty://pub/clean"
     summary = run(["faulty://in"], url, "rmft", work, settings)
     run([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
@@ -540,6 +543,14 @@ def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_p
     assert check(url, work, mode="fast", workers=1)["leaks"] == 0
     with pytest.raises(UsageError, match="does not hold the run"):
         check(url, tmp_path / "nobody")
+    # somebody is to be forgotten: every version that has them goes, whatever the run was told
+    assert subject(work, ["ann3@example.com"], erase=True)["erased"]["outs"][0]["erased"]
+    assert len(storage.ls("/pub/clean/versions")) == 1
+    published = seen(url, tmp_path / "erased") or {}
+    texts = [
+        text for name, raw in published.items() if name.endswith(".parquet") for text in pq.read_table(io.BytesIO(raw))["text"].to_pylist()
+    ]
+    assert len(texts) == 30 and not any("ann3@" in text for text in texts) and any("ann4@" in text for text in texts)
     # a change behind the run's back stops it before anything is switched
     before = dict(Faulty.store)
     changed = [False]
