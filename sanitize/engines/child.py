@@ -57,7 +57,9 @@ class Child:
 
     def send(self, work: Callable[[Any], Any], place: int, task: Any, *, seconds: float = float("inf"), memory: int | None = None) -> None:
         """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets."""
-        message = pickle.dumps((work, place, task, memory, os.getcwd()))
+        mask = os.umask(0o077)
+        os.umask(mask)  # there is no other way to ask for it
+        message = pickle.dumps((work, place, task, memory, os.getcwd(), mask))
         try:
             self._say(message)
         except (OSError, EOFError):  # it died while nobody was looking
@@ -181,8 +183,9 @@ def serve(handle: int, parent: int) -> None:
 def _answer(message: bytes) -> bytes:
     answer: Any
     try:
-        work, place, task, memory, folder = pickle.loads(message)
+        work, place, task, memory, folder, mask = pickle.loads(message)
         os.chdir(folder)  # the parent may have moved since the child was made, and paths may be relative
+        os.umask(mask)  # ... and be making files that are for nobody else
         with limited(memory), crash.asleep() if memory is not None else contextlib.nullcontext():
             answer = measured(work, place, task)
     except Exception as error:
