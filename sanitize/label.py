@@ -5,9 +5,7 @@ without any find, ask what was missed: that is recall. Both are drawn by a seede
 and lie in WORK for their owner alone, since they hold texts. Intervals are Wilson's score intervals (Wilson, Probable inference, the law
 of succession, and statistical inference, 1927) at 95 %.
 
-Without any labels, two indexes of one corpus that different finders made tell how much both missed: what one finds of what the other
-found (Chapman, Some properties of the hypergeometric distribution with applications to zoological sample censuses, 1951). That holds
-only where the two find independently of each other; two finders that both like easy cases miss more than it says.
+Without any labels, two or more indexes of one corpus that different finders made tell how much all of them missed (sanitize/recapture.py).
 """
 
 from __future__ import annotations
@@ -28,12 +26,12 @@ from sanitize.cells import Leaf
 from sanitize.errors import UsageError, nearest
 from sanitize.kinds.kind import every_kind
 from sanitize.notebook import Told
+from sanitize.recapture import MORE, TWO, Z, chapman, histories, met, together
 from sanitize.shards import Documents, cells_of, read_json
 
 _AROUND = 80  # characters of context on either side of a find
 _PASSAGE = 1_500  # characters of a passage
 _NEAR = 2_000  # documents that are read together
-_Z = 1.959963984540054  # of a 95 % interval
 _PLACE = ("doc_no", "cell", "start", "stop", "kind")
 
 
@@ -43,11 +41,11 @@ def label(
     n: int = 300,
     out: Path | str | None = None,
     score: Path | str | None = None,
-    against: Path | str | None = None,
+    against: Sequence[Path | str] | Path | str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Draw a sample of `n` rows for labelling by hand, or say what a labelled one tells (`score`), or what two indexes of one corpus that
-    different finders made both missed (`against`).
+    """Draw a sample of `n` rows for labelling by hand, or say what a labelled one tells (`score`), or what indexes of one corpus that
+    different finders made all missed (`against`, one other or several).
 
     A sample gives `file`, `rows`, `strata`, and the strata of which it has no row (`left_out`), where there are more of them than rows.
     It goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
@@ -60,7 +58,8 @@ def label(
     if score is not None:
         return Told("label", _scored(Path(score)))
     if against is not None:
-        return Told("label", _estimated(work, Path(against)))
+        others = [against] if isinstance(against, str | Path) else against
+        return Told("label", _estimated(work, [Path(one) for one in others]))
     target = Path(out) if out is not None else work / "labels" / "sample.jsonl"
     if target.exists():
         raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
@@ -216,9 +215,9 @@ def wilson(share: float, of: float) -> list[float] | None:
     """The 95 % score interval of a share of `of` trials (Wilson 1927); None of no trial."""
     if of <= 0:
         return None
-    z2 = _Z * _Z
+    z2 = Z * Z
     middle = (share + z2 / (2 * of)) / (1 + z2 / of)
-    half = _Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
+    half = Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
     return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
@@ -303,32 +302,36 @@ def _kind(path: Path, number: int, name: object) -> str:
 # ------------------------------------------------------------------------------------------------------ what two indexes say together
 
 
-def _estimated(work: Path, other: Path) -> dict[str, Any]:
-    """Chapman's estimate by kind: how many there are, from what either index found and what both did."""
-    private_folder(other)
-    one, two = _index(work), _index(other)
-    if _of_corpus(one) != _of_corpus(two):
-        raise UsageError(f"{other}: indexes other documents than {work}; make both from the same input, with other finders")
-    mine, theirs = (
-        pl.concat([pl.DataFrame(schema=_SPANS), *(part.select(*_SPANS) for part in _occurrences(path))]) for path in (work, other)
-    )
-    finders = [sorted(_finders(path)) for path in (work, other)]
-    if finders[0] == finders[1]:
-        raise UsageError(
-            f"{other}: the same finders ({', '.join(finders[0]) or 'none'}) made both indexes, which then say nothing about "
-            "what each of them misses; make one with finders of another sort, such as a model"
-        )
+def _estimated(work: Path, others: Sequence[Path]) -> dict[str, Any]:
+    """What several indexes say of each kind: Chapman's estimate of two, Chao's bound and a log-linear one of more."""
+    works, indexes = [work, *others], [_index(work)]
+    for other in others:
+        private_folder(other)
+        indexes.append(_index(other))
+        if _of_corpus(indexes[-1]) != _of_corpus(indexes[0]):
+            raise UsageError(f"{other}: indexes other documents than {work}; make both from the same input, with other finders")
+    spans = [pl.concat([pl.DataFrame(schema=_SPANS), *(part.select(*_SPANS) for part in _occurrences(path))]) for path in works]
+    finders = [sorted(_finders(path)) for path in works]
+    for place, (path, mine) in enumerate(zip(works, finders, strict=True)):
+        if mine in finders[:place]:
+            raise UsageError(
+                f"{path}: the same finders ({', '.join(mine) or 'none'}) made another of the indexes, and the two say nothing about "
+                "what each of them misses; make one with finders of another sort, such as a model"
+            )
     estimates = {}
-    for kind in sorted(set(mine["kind"]) | set(theirs["kind"])):
-        first, second = (frame.filter(pl.col("kind") == kind) for frame in (mine, theirs))
-        both = min(_met(first, second), _met(second, first))
-        estimates[kind] = chapman(first.height, second.height, both)
-    alone = [kind for kind, told in estimates.items() if told["estimate"] is None]
+    for kind in sorted(set().union(*(frame["kind"] for frame in spans))):
+        lists = [frame.filter(pl.col("kind") == kind) for frame in spans]
+        if len(lists) == 2:
+            both = min(met(*lists), met(lists[1], lists[0]))
+            estimates[kind] = chapman(lists[0].height, lists[1].height, both)
+        else:
+            estimates[kind] = together(histories(lists), len(lists))
+    figure = "estimate" if len(works) == 2 else "least"
     return {
-        "finders": {str(work): finders[0], str(other): finders[1]},
-        "assumes": "that the two find independently of each other; where both find the easy ones, more is missed than this says",
+        "finders": {str(path): mine for path, mine in zip(works, finders, strict=True)},
+        "assumes": TWO if len(works) == 2 else MORE,
         "estimates": estimates,
-        "one_finder_only": alone,
+        "one_finder_only": [kind for kind, told in estimates.items() if told[figure] is None],
     }
 
 
@@ -345,25 +348,3 @@ def _finders(work: Path) -> set[str]:
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
         names |= set(pl.read_parquet(path, columns=["finder"])["finder"].cast(pl.String).unique())
     return names
-
-
-def _met(these: pl.DataFrame, those: pl.DataFrame) -> int:
-    """How many of these spans overlap one of those; both of one kind."""
-    if not these.height or not those.height:
-        return 0
-    left = these.select("doc_no", "cell", "start", "stop").with_row_index("row")
-    pairs = left.join(those.select("doc_no", "cell", low="start", high="stop"), on=["doc_no", "cell"])
-    return pairs.filter((pl.col("start") < pl.col("high")) & (pl.col("low") < pl.col("stop")))["row"].n_unique()
-
-
-def chapman(first: int, second: int, both: int) -> dict[str, Any]:
-    """How many there are, (n1 + 1)(n2 + 1) / (m + 1) - 1, with the 95 % interval of its variance (Chapman 1951; Seber, The Estimation of
-    Animal Abundance, 1982), and how many neither found. None where only one of the two found any: it then tells nothing."""
-    out: dict[str, Any] = {"first": first, "second": second, "both": both, "estimate": None, "interval": None, "missed_by_both": None}
-    if not first or not second:
-        return out
-    estimate = (first + 1) * (second + 1) / (both + 1) - 1
-    variance = (first + 1) * (second + 1) * (first - both) * (second - both) / ((both + 1) ** 2 * (both + 2))
-    least = first + second - both
-    low, high = max(least, estimate - _Z * variance**0.5), max(least, estimate + _Z * variance**0.5)
-    return out | {"estimate": estimate, "interval": [float(low), float(high)], "missed_by_both": max(0.0, estimate - least)}
