@@ -20,7 +20,7 @@ from sanitize import batches, corpus, index, tables
 from sanitize.batches import Batch
 from sanitize.cells import Leaf
 from sanitize.corpus import leaf_named, policies_for
-from sanitize.engines.local import Local
+from sanitize.engines.engine import Engine
 from sanitize.errors import UsageError
 from sanitize.fetched import Inputs
 from sanitize.find.known import read_list
@@ -38,7 +38,7 @@ class Described:
     """An index in one WORK folder: what it is made of, and by what."""
 
     key: Key
-    engine: Local
+    engine: Engine
     inputs: Sequence[Path]  # files and folders here
     fetched: Inputs  # what of them came from elsewhere
     survey: Survey  # what is read now
@@ -175,8 +175,6 @@ class Described:
                     self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in found.units]))
             if moved:
                 self.notes.append(f"{moved:,} of the given files are, byte for byte, ones that were read before; they were not added again")
-        elif last is not None:
-            raise UsageError(f"{self.work}: an append was begun and is not published; run it to its end first")
         self._open_anew = batches.opened([(size, known) for size, known in self._new_files], last, replace=self.settings.replace)
 
     def _same_index(self, described: Mapping[str, Any], there: Sequence[Batch]) -> None:

@@ -28,6 +28,7 @@ from sanitize import counts, crash, fetched, gathered, index, queries, tables, v
 from sanitize.corpus import documents_of
 from sanitize.described import Described, state_of
 from sanitize.disk import code_of, disk_trouble, failed
+from sanitize.engines import spark
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
@@ -116,9 +117,16 @@ class Indexing(Described):
         for finder in self.sought.finders:
             finder.fits()
         self.listed  # noqa: B018 - a list that cannot be read stops here
-        workers = self.settings.workers or os.cpu_count() or 1
+        settings = self.settings
+        about: dict[str, Any] = {
+            "workers": settings.workers or os.cpu_count() or 1,
+            "spill": self.work / "spill",
+            "memory_limit": settings.memory_limit,
+        }
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
-        self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
+        if settings.engine == "spark":
+            spark.fits(settings.master, settings.remote)
+        self.engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
         self.fetched = fetched.listed(self.named_inputs, self.work)
@@ -134,6 +142,8 @@ class Indexing(Described):
         self._stack.callback(self._end)
         crash.at("work:made")
         vault.tidy(self.work)
+        if settings.engine == "spark":  # until here nothing was written that another machine could see
+            self.engine = spark.Spark(**about, master=settings.master, remote=settings.remote)
         if self.fetched.remote:
             with self.stages.measure("fetch"), disk_trouble(self.work):
                 self.fetched.fetch(self.settings.progress)
@@ -169,6 +179,7 @@ class Indexing(Described):
         self._describe(complete=reused)
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        self.notes += gathered.placed(self.sought.finders, results, len(aside))
         if self.rounds:
             results = self._second_round(results, aside)
         self._sizes = {low: result["text_bytes"] for (low, _), result in zip(self.ranges, results, strict=True)}
@@ -188,7 +199,7 @@ class Indexing(Described):
             "occurrences": sum(by_kind.values()),
             "by_kind": by_kind,
             "documents_by_kind": documents_by_kind,
-            "text_bytes": sum(result["text_bytes"] for result in results),
+            "text_bytes": sum(result["text_bytes"] for result in results[len(self._ranges) :]),  # of what is read now
             "changed": not reused,
             "work": str(self.work),
             "key": "seed" if self.key.public else "secret",
@@ -415,7 +426,7 @@ class Indexing(Described):
                 of_bytes=sum(known.get(low, 0) for low, _ in ranges),
             )
             self.settings.progress(step)
-            inside = self.engine.workers == 1 or len(tasks) <= 1
+            inside = self.engine.inside(len(tasks))
             for number, done in enumerate(self.engine.map_shards(measured, tasks)):
                 results[done.place] = done.result
                 cost["cpu_s"] += 0.0 if inside else done.cpu_s

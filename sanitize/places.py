@@ -5,7 +5,7 @@ input. The fast check and the full one ask the same questions here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,6 +47,11 @@ class VerifyTask:
     names: tuple[str, ...] = ()  # of people who are to be forgotten: no mention may be left
     columns: tuple[str, ...] = ()  # of the shard, in their order: what a format other than Parquet does not say by itself
     later: Path | None = None  # value_counts: a variant may be a value that comes in a later document only, which the plan could not know
+    aside: Path | None = None  # where an attempt writes `sweep` before that has its name
+
+    def attempt(self, folder: Path) -> VerifyTask:
+        """The task as one of several attempts at once may do it."""
+        return replace(self, aside=folder / "sweep.parquet")
 
 
 def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:

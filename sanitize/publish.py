@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,12 @@ class Job:
     outputs: Mapping[str, Path] | Path  # file in the folder -> final path; or where everything in the folder goes
     checked_next: frozenset[str] = frozenset()  # outputs whose pages the next room checks, as it reads all of them before they count
     standing: bool = False  # what it made was published: it counts as long as its files are whole, whatever it would depend on now
+    aside: Path | None = None  # where an attempt writes its record before that has its name
+
+    def attempt(self, folder: Path) -> Job:
+        """The job as one of several attempts at once may do it: all that has no name yet lies in `folder`. Whichever is last wins, with
+        the same bytes; where `folder` is gone, nothing more gets a name."""
+        return replace(self, task=replace(self.task, folder=folder / "made"), aside=folder / "record")
 
     @property
     def told(self) -> str:
@@ -75,7 +81,7 @@ def perform(job: Job) -> dict[str, Any]:
                 fsync(parent)
             crash.at("task:settled")
             job.record.parent.mkdir(parents=True, exist_ok=True)
-            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result})
+            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result}, job.aside)
             crash.at("task:recorded")
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -220,9 +220,9 @@ def fsync(path: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write JSON by the house's dance: aside, to the disk, renamed, the folder to the disk."""
-    aside = path.with_name(path.name + ".tmp")
+def write_json(path: Path, value: object, aside: Path | None = None) -> None:
+    """Write JSON by the house's dance: aside (beside it, or the file that is given), to the disk, renamed, the folder to the disk."""
+    aside = aside or path.with_name(path.name + ".tmp")
     try:
         with aside.open("w", encoding="utf-8") as file:
             json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)

@@ -103,11 +103,6 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     }
 
 
-def mention_task(task: VerifyTask) -> list[tuple[str, str, int]]:
-    """The mentions in one shard of names that had to go, as `verify_task` tells leaks."""
-    return [one for table, _ in batches(task) for one in _mentioned(table, task.names)]
-
-
 def _mentioned(table: pa.Table, names: Sequence[str]) -> list[tuple[str, str, int]]:
     """One entry for each mention in any text of a batch."""
     found: list[tuple[str, str, int]] = []
@@ -184,7 +179,9 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
         rows.append(
             (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), tables.SWEEP, 1.0, None, None)
         )
-    write_rows(task.sweep, tables.OCCURRENCES.schema, rows)
+    write_rows(task.aside or task.sweep, tables.OCCURRENCES.schema, rows)
+    if task.aside:
+        task.aside.rename(task.sweep)
     return len(rows)
 
 
@@ -372,9 +369,5 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]
-    found = full(engine, shards, others, passes, spill, (*_PAGES, *corpus.beside))
-    if gone.names:
-        # names are looked for as they are mentioned; the forms of a byte-wise search are for values
-        for done in engine.map_shards(mention_task, tasks):
-            found["findings"] += [Finding("data", f"column {column}", kind, "mention", 1) for column, kind, _ in done.result]
+    found = full(engine, shards, others, passes, spill, (*_PAGES, *corpus.beside), gone.names)
     return {"values_checked": distinct, **found}

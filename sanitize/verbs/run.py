@@ -11,17 +11,20 @@ from sanitize.options import (
     AsJson,
     Changes,
     Drop,
+    EngineName,
     IdColumn,
     Inputs,
     Keep,
     KeyFile,
     Known,
+    Master,
     MaxDocBytes,
     MaxQuarantine,
     MemoryLimit,
     PlanName,
     Pseudonymize,
     Quiet,
+    Remote,
     RowsPerShard,
     SampleOf,
     Sanitize,
@@ -58,6 +61,9 @@ def command(
     key: KeyFile = None,
     known: Known = None,
     workers: Workers = None,
+    engine: EngineName = "local",
+    master: Master = None,
+    remote: Remote = None,
     memory_limit: MemoryLimit = "1GB",
     rows_per_shard: RowsPerShard = 50_000,
     max_quarantine: MaxQuarantine = "10%",
@@ -111,6 +117,9 @@ def _ran(summary: Mapping[str, Any]) -> str:
         f"Done in {_took(summary['seconds'])}: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
         f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
     )
+    new = summary.get("appended")
+    if new:
+        lines.append(f"appended  {new['documents']:,} documents of {new['files']:,} files, in {new['shards']:,} shards of their own")
     lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
     lines += ["", by_kind(summary["by_kind"]), ""]
     lines.append(f"columns   {shown(summary['columns'])}")
@@ -143,7 +152,8 @@ def _ran(summary: Mapping[str, Any]) -> str:
         lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
     if not summary["publishable"]:
         lines.append("publish   not publishable (see the plan)")
-    speed = f"{summary['documents_in'] / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
+    documents = new["documents"] if new else summary["documents_in"]
+    speed = f"{documents / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
     lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
     if is_url(out):
         lines += ["", f"shards    named in {out}/manifest.json, report.html beside them"]
