@@ -1,9 +1,9 @@
 """What is counted over the whole corpus, in SQL: the only room that sees all of it at once.
 
 A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `known_values` (those of its
-kinds, raw), `part_stores` (what variants are drawn from), or queries of its own, which it asks in `gather`. Counts are taken over what
-earlier parts left; only `value_ids` and `known_values` are of the whole corpus, since a variant must not be a value of a dropped
-document either.
+kinds, raw), `part_stores` (what variants are drawn from), or queries of its own, which it asks in `gather`; one that `links` has
+`entities` besides (whose values are one person's). Counts are taken over what earlier parts left; only `value_ids`, `known_values` and
+`entities` are of the whole corpus, since a variant must not be a value of a dropped document either.
 """
 
 from __future__ import annotations
@@ -92,6 +92,10 @@ def for_editors(
         if "known_values" in editor.needs:
             tables["known_values"] = folder / f"{number}-known_values.parquet"
             engine.sql(queries.query("known_values").text, {"values": values, "chosen_kinds": [chosen]}, tables["known_values"])
+        if editor.links:
+            tables["entities"] = folder / f"{number}-entities.parquet"
+            of = {"occurrences": occurrences, "values": values, "chosen_kinds": [chosen]}
+            engine.sql(queries.query("entities").text, of, tables["entities"])
         if "blacklist" in editor.needs:
             tables["blacklist"] = blacklist or folder / "no-blacklist.parquet"
             if blacklist is None:

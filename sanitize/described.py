@@ -20,8 +20,9 @@ from sanitize import batches, corpus, index, tables, vault
 from sanitize.batches import Batch
 from sanitize.cells import Leaf
 from sanitize.corpus import leaf_named, policies_for
-from sanitize.engines.local import Local
+from sanitize.engines.engine import Engine
 from sanitize.errors import UsageError
+from sanitize.fetched import Inputs
 from sanitize.find.known import read_list
 from sanitize.keyed import Key
 from sanitize.manifest import versions
@@ -37,14 +38,16 @@ class Described:
     """An index in one WORK folder: what it is made of, and by what."""
 
     key: Key
-    engine: Local
+    engine: Engine
+    inputs: Sequence[Path]  # files and folders here
+    fetched: Inputs  # what of them came from elsewhere
     survey: Survey  # what is read now
     policies: dict[str, str]
     documents: Documents
     ranges: list[tuple[int, int]]
 
     def __init__(self, inputs: Sequence[Path | str], work: Path, settings: Settings, sought: Sought) -> None:
-        self.inputs, self.work, self.settings, self.sought = [Path(path) for path in inputs], work, settings, sought
+        self.named_inputs, self.work, self.settings, self.sought = tuple(inputs), work, settings, sought
         self.stages = Stages(progress=settings.progress)
         self.notes: list[str] = []
         # what an append adds to: its batches, documents and ranges, and whether a batch that was begun is begun anew
@@ -73,10 +76,12 @@ class Described:
 
     @functools.cached_property
     def looked_for(self) -> dict[str, Any]:
-        """What decides what is found, beside the input and the key: finders with their settings, countries, the user's list."""
-        # the list is known by a keyed hash: index.json says nothing of it
-        told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
-        return {**self.sought.told(), "known": told}
+        """What decides what is found, beside the input and the key: finders with their settings, countries, own kinds, the user's list."""
+
+        def hidden(listed: object) -> str:  # a list is known by a keyed hash: index.json says nothing of it
+            return hashed(listed, self.key.subkey("known").hex())
+
+        return {**self.sought.told(hidden), "known": hidden(self.listed) if self.listed else None}
 
     @functools.cached_property
     def fingerprints(self) -> tuple[str, ...]:

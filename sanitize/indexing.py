@@ -24,13 +24,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import counts, crash, gathered, index, queries, tables, vault
+from sanitize import counts, crash, fetched, gathered, index, queries, tables, vault
 from sanitize.corpus import documents_of
 from sanitize.described import Described, state_of
 from sanitize.disk import code_of, disk_trouble, failed
+from sanitize.engines import spark
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
+from sanitize.kinds.kind import bringing
 from sanitize.lock import locked, out_locked
 from sanitize.progress import Step
 from sanitize.publish import Job, mend, perform
@@ -92,7 +94,7 @@ class Indexing(Described):
 
     def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
         """Take WORK away again where nothing was done yet that a second try could use; its lock is still held."""
-        if kind is not None and self._fresh and not (self.work / "index.json").exists():
+        if kind is not None and self._fresh and not any((self.work / name).exists() for name in ("index.json", "fetched")):
             shutil.rmtree(self.work, ignore_errors=True)
 
     def _end(self) -> None:
@@ -100,20 +102,39 @@ class Indexing(Described):
         self.engine.close()
         vault.tidy(self.work)
 
+    def _look(self) -> None:
+        """Survey the inputs, and take what lies there for what is to be read."""
+        with self.stages.measure("read"):
+            try:
+                self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
+            except (InputRefused, UsageError) as error:
+                raise self.fetched.told(error) from None
+
     def _begin(self) -> None:
         if self.settings.append and not (self.work / "index.json").is_file():
             raise UsageError(f"{self.work}: holds no index that could be added to; run the same command without --append first")
+        self._stack.enter_context(bringing(self.sought.customs))
         for finder in self.sought.finders:
             finder.fits()
         self.listed  # noqa: B018 - a list that cannot be read stops here
-        workers = self.settings.workers or os.cpu_count() or 1
+        settings = self.settings
+        about: dict[str, Any] = {
+            "workers": settings.workers or os.cpu_count() or 1,
+            "spill": self.work / "spill",
+            "memory_limit": settings.memory_limit,
+        }
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
-        self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
+        if settings.engine == "spark":
+            spark.fits(settings.master, settings.remote)
+        self.engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
-        if not self.settings.append:
-            with self.stages.measure("read"):
-                self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
+        self.fetched = fetched.listed(self.named_inputs, self.work)
+        self.inputs = self.fetched.paths
+        if self.fetched.remote and self.settings.append:
+            raise UsageError("--append reads local files only: what was fetched of earlier ones is taken away; fetch the new files first")
+        if not self.fetched.remote and not self.settings.append:
+            self._look()
         quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
@@ -121,6 +142,12 @@ class Indexing(Described):
         self._stack.callback(self._end)
         crash.at("work:made")
         vault.tidy(self.work)
+        if settings.engine == "spark":  # until here nothing was written that another machine could see
+            self.engine = spark.Spark(**about, master=settings.master, remote=settings.remote)
+        if self.fetched.remote:
+            with self.stages.measure("fetch"), disk_trouble(self.work):
+                self.fetched.fetch(self.settings.progress)
+            self._look()
         self.key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
         if self.settings.append:
             with disk_trouble(self.work):
@@ -152,6 +179,7 @@ class Indexing(Described):
         self._describe(complete=reused)
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        self.notes += gathered.placed(self.sought.finders, results, len(aside))
         if self.rounds:
             results = self._second_round(results, aside)
         self._sizes = {low: result["text_bytes"] for (low, _), result in zip(self.ranges, results, strict=True)}
@@ -398,7 +426,7 @@ class Indexing(Described):
                 of_bytes=sum(known.get(low, 0) for low, _ in ranges),
             )
             self.settings.progress(step)
-            inside = self.engine.workers == 1 or len(tasks) <= 1
+            inside = self.engine.inside(len(tasks))
             for number, done in enumerate(self.engine.map_shards(measured, tasks)):
                 results[done.place] = done.result
                 cost["cpu_s"] += 0.0 if inside else done.cpu_s
@@ -427,6 +455,7 @@ class Indexing(Described):
                     f"file {no + 1} of the input changed while it was being read; nothing was published. "
                     "Run the same command again when nobody writes there"
                 )
+        self.fetched.still()
 
     def _needed(self) -> int:
         """About how many bytes a run over this input takes in WORK and OUT together."""

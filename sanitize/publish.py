@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,12 @@ class Job:
     outputs: Mapping[str, Path] | Path  # file in the folder -> final path; or where everything in the folder goes
     checked_next: frozenset[str] = frozenset()  # outputs whose pages the next room checks, as it reads all of them before they count
     standing: bool = False  # what it made was published: it counts as long as its files are whole, whatever it would depend on now
+    aside: Path | None = None  # where an attempt writes its record before that has its name
+
+    def attempt(self, folder: Path) -> Job:
+        """The job as one of several attempts at once may do it: all that has no name yet lies in `folder`. Whichever is last wins, with
+        the same bytes; where `folder` is gone, nothing more gets a name."""
+        return replace(self, task=replace(self.task, folder=folder / "made"), aside=folder / "record")
 
     @property
     def told(self) -> str:
@@ -75,7 +81,7 @@ def perform(job: Job) -> dict[str, Any]:
                 fsync(parent)
             crash.at("task:settled")
             job.record.parent.mkdir(parents=True, exist_ok=True)
-            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result})
+            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result}, job.aside)
             crash.at("task:recorded")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -126,7 +132,8 @@ def publish(
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with disk_trouble(out.parent):
-            named = [(*shard, name) for shard, name in zip(shards, shard_names(parts or [len(shards)]), strict=True)]
+            suffix = "".join(shards[0][0].suffixes) if shards else ".parquet"
+            named = [(*shard, name) for shard, name in zip(shards, shard_names(parts or [len(shards)], suffix), strict=True)]
             _build(folder, named, pages, manifest, leaks_in)
             still()
             swap(folder, out)
@@ -185,14 +192,14 @@ def _build(
     crash.at("publish:built")
 
 
-def shard_name(number: int, count: int, part: int = 1) -> str:
+def shard_name(number: int, count: int, part: int = 1, suffix: str = ".parquet") -> str:
     """The name of an output shard, as `datasets` and others expect it; of the first part of a corpus, or of one that was appended."""
-    return f"train-{f'b{part:04d}-' if part > 1 else ''}{number:05d}-of-{count:05d}.parquet"
+    return f"train-{f'b{part:04d}-' if part > 1 else ''}{number:05d}-of-{count:05d}{suffix}"
 
 
-def shard_names(parts: Sequence[int]) -> list[str]:
+def shard_names(parts: Sequence[int], suffix: str = ".parquet") -> list[str]:
     """The names of all shards of a corpus whose parts have so many each; in the order of their names, too."""
-    return [shard_name(number, count, part) for part, count in enumerate(parts, 1) for number in range(count)]
+    return [shard_name(number, count, part, suffix) for part, count in enumerate(parts, 1) for number in range(count)]
 
 
 def swap(new: Path, out: Path) -> None:

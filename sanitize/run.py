@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import append, apply, counts, crash, drill, forget, ledger, vault
+from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, remote_out, vault
 from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
@@ -29,13 +30,16 @@ from sanitize.find.known import listed_for
 from sanitize.forms import write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
+from sanitize.kinds.kind import bringing
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.notebook import Told
+from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
+from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, Documents, sha256, write_json
@@ -47,10 +51,15 @@ class Run(Target):
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
     def __init__(
-        self, index: Indexing, plan: Plan, out: Path, accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+        self,
+        index: Indexing,
+        plan: Plan,
+        out: Path,
+        accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
+        named: str = "",
     ) -> None:
-        """`accept` sees the manifest before anything is published, and raises to stop it."""
-        super().__init__(index, plan, out)
+        """`accept` sees the manifest before anything is published, and raises to stop it. `named`: how OUT is told, where not as a path."""
+        super().__init__(index, plan, out, named)
         self.accept = accept
         self.spends = any(editor.unit for editor in plan.editors)
         self.ordered = any(editor.ordered for editor in plan.editors)
@@ -61,6 +70,7 @@ class Run(Target):
         began = time.monotonic()
         for editor in self.plan.editors:
             editor.fits(None)
+        formats.fits(self.format, pa.schema([field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"]))
         self.index.hold(self.out)
         if self.index.settings.append:
             self._go_on()
@@ -337,11 +347,11 @@ class Run(Target):
             values = self.index.files("vault", "values")
             passes = work / "spill" / "passes"
             self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
-            names = shard_names([part.stop - part.first for part in self.parts])
+            names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
-            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
+            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)
         if found["findings"]:
-            raise leak(str(self.out), found["findings"], "", "nothing was published")
+            raise leak(self.named or str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
 
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
@@ -351,17 +361,39 @@ class Run(Target):
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
+                (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
             here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
-            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts), self.erased.names)
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
 
     def _applied(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
         """What became of some shards, each with the `sha256` that its record has."""
         results = self.index.map("apply", jobs)
-        return [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        made = [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        return made if self.format == formats.PARQUET else self._packed(jobs, made)
+
+    def _packed(self, jobs: Sequence[Job], made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The same shards in another format, with the bytes and hashes that they have there."""
+        packs = []
+        for job, result in zip(jobs, made, strict=True):
+            no = job.task.no
+            task = PackTask(
+                no=no,
+                first=job.task.first,
+                last=job.task.last,
+                shard=place_of(self.folder, formats.PARQUET, no),
+                format=self.format,
+                folder=self.index.work / "spill" / f"pack-{no}",
+            )
+            outputs = {f"shard{self.suffix}": place_of(self.folder, self.format, no)}
+            packs.append(self._job(f"pack-{self.format}-{no:05d}", pack_task, task, outputs, result["sha256"]))
+        packed = self.index.map("pack", packs)
+        return [
+            {**result, **one, "sha256": hash_of(pack, f"shard{self.suffix}")} for result, one, pack in zip(made, packed, packs, strict=True)
+        ]
 
     def _rewrite(self, part: Part, counted: tuple[Counts, ...], again: Sequence[int] | None = None) -> list[dict[str, Any]]:
         """Make all shards of a part, or some `again` with what the check swept."""
@@ -454,7 +486,7 @@ class Run(Target):
             no=no,
             first=low,
             last=high,
-            shard=self.folder / "stage" / name,
+            shard=place_of(self.folder, self.format, no),
             flagged=self.flagged,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
@@ -466,6 +498,7 @@ class Run(Target):
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
             names=self.erased.names,
             later=self.index.value_counts if self.ordered or no < self.parts[-1].first else None,
+            columns=tuple(name for name in self.index.documents.schema.names if self.index.policies[name] != "drop"),
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -493,7 +526,14 @@ class Run(Target):
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for size, known in self.index.input_files]
         parts = append.told(self.parts, self.index.batches)
-        manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), parts=parts)
+        shards = [place_of(self.folder, self.format, no) for no in range(len(applied))]
+        beside: dict[str, str] = {}
+        if self.format != formats.PARQUET:
+            named = list(zip(shard_names([part["shards"] for part in parts], self.suffix), shards, strict=True))
+            beside = formats.format_of(self.format).pages(named)
+        manifest = manifest_of(
+            summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), parts=parts, beside=beside
+        )
         self.accept(manifest)
         aside = vault.private(self.index.work / "spill") / "report"
         # of the last part: what the earlier ones were read from may have gone since
@@ -505,9 +545,9 @@ class Run(Target):
         with vault.umask(self.index.umask):  # what is published is as open as the user's other files
             publish(
                 self.out,
-                shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
+                shards=[(path, result["sha256"]) for path, result in zip(shards, applied, strict=True)],
                 parts=[part["shards"] for part in parts],
-                pages=pages(manifest, shown),
+                pages={**pages(manifest, shown), **beside},
                 manifest=manifest,
                 still=self._still,
                 leaks_in=self._leaks_in,
@@ -523,7 +563,7 @@ class Run(Target):
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
             "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
-            "out": str(self.out),
+            "out": self.named or str(self.out),
             "work": str(self.index.work),
         }
 
@@ -548,21 +588,46 @@ def run(
     """
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan = load_plan(plan) if isinstance(plan, str) else plan
-    work = Path(work) if work else Path(str(out) + ".private")
-    out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
-    vault.apart(inputs, out, work)
     settings = settings or Settings()
+    prefix = remote_out.Prefix(str(out)) if is_url(out) else None
+    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{out}.private")
+    out = remote_out.mirror(work, str(out)) if prefix else Path(out)
+    out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    if prefix is not None:
+        remote_out.apart(inputs, prefix.shown)
+    vault.apart(inputs, None if prefix else out, work)
     if settings.known:
-        listed_for(settings.known, plan.find.kinds, plan.name)
+        with bringing(plan.customs):
+            listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
     with Indexing(inputs, work, settings, plan.sought) as index:
-        return Told("run", Run(index, plan, out).sanitize())
+        if prefix is not None:
+            return Told("run", _to_url(index, plan, out, prefix))
+        summary = Run(index, plan, out).sanitize()
+        index.fetched.take_away()
+        return Told("run", summary)
+
+
+def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -> dict[str, Any]:
+    """A run whose OUT is made in WORK, as `out`, and then uploaded."""
+    index.umask = 0o077  # it is published from there, not there
+    run = Run(index, plan, out, named=prefix.shown)
+    with prefix.held(index.work):
+        # what is added to is known by its first part
+        before = Corpus.open(out).manifest["plan_hash"] if index.settings.append and out.is_dir() else run.hash
+        prefix.may_hold(before, index.settings.replace)
+        summary = run.sanitize()
+        with index.stages.measure("upload"):
+            changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
+    index.fetched.take_away()
+    return {**summary, "changed": changed}
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft") -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan of the same finders uses it."""
-    vault.apart(inputs, None, Path(work))
+    work = remote_out.here(work)
+    vault.apart(inputs, None, work)
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, Path(work), settings, plan.sought) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         return Told("find", index.find())

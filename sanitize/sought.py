@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sanitize.kinds.kind import Kind, kinds
+from sanitize.kinds.custom import Custom
 from sanitize.part import Finder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sought:
-    """Finders (settled); countries whose own kinds are looked for; and kinds `named` that are looked for on request alone.
+    """Finders (settled); countries whose own kinds are looked for; kinds `named` that are looked for on request alone; and the plan's
+    own kinds.
 
-    Both lists sorted, so that two plans which look for the same share an index.
+    Countries and names are sorted, so that two plans which look for the same share an index.
     """
 
     finders: tuple[Finder, ...] = (Finder(use="patterns"),)
     countries: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    customs: tuple[Custom, ...] = ()
 
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """The kinds that are looked for, by name, in the order in which they are asked."""
-        return kinds(self.countries, self.named)
-
-    def told(self) -> dict[str, Any]:
-        """The same in plain data: what an index is known by."""
+    def told(self, hidden: Callable[[object], str]) -> dict[str, Any]:
+        """The same in plain data: what an index is known by. Of a list of words it has what `hidden` makes of it."""
         finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
-        return {"finders": finders, "countries": list(self.countries), "named": list(self.named)}
+        told = {"finders": finders, "countries": list(self.countries), "named": list(self.named)}
+        customs = [{**one.finds(), **({"words": hidden(one.words)} if one.words else {})} for one in self.customs]
+        return {**told, "customs": customs} if customs else told

@@ -11,6 +11,7 @@ cannot know is a value that comes later: see docs/stream.md.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import json
 import multiprocessing
@@ -37,10 +38,12 @@ from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExc
 from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
 from sanitize.find import patterns
 from sanitize.keyed import Key
+from sanitize.kinds.kind import bringing
 from sanitize.lock import locked
 from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import hashed
+from sanitize.seek import Seeker
 from sanitize.seen import Seen
 from sanitize.shards import CellColumn, cells_of, fsync, read_json, write_json
 from sanitize.sought import Sought
@@ -64,8 +67,9 @@ def streamed(plan: Plan) -> Plan:
     if plan.find.rules:
         raise PlanError(f"plan {plan.name}: find.allow, find.deny and find.min_score choose from an index; {way}")
     editors = tuple(editor.streamed(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
-    for editor in editors:
-        editor.fits(None)
+    with bringing(plan.customs):
+        for editor in editors:
+            editor.fits(None)
     return plan.model_copy(update={"editors": editors})
 
 
@@ -107,6 +111,7 @@ class Stream:
 
     def __enter__(self) -> Stream:
         try:
+            self._stack.enter_context(bringing(self._sought.customs))
             self._open()
         except BaseException:
             self._stack.close()
@@ -188,7 +193,7 @@ class Stream:
         """Each lot with its texts and what is found in them; workers look at the lots to come, and the order stays."""
         first = self.position
         if self.options.workers <= 1:
-            finder = _finder_of(self.key, self._sought)
+            finder = Seeker(self.key, self._sought)
             for lot in lots:
                 sheaf, columns, texts = self._texts(lot, first)
                 first += len(lot)
@@ -337,18 +342,15 @@ class Stream:
         }
 
 
-_finder: list[patterns.Patterns] = []  # of a worker
+_finder: list[Seeker] = []  # of a worker
 
 
 def _begin(secret: bytes, public: bool, sought: Sought) -> None:
-    _finder.append(_finder_of(Key(secret, public), sought))
+    bringing(sought.customs).__enter__()  # for good: the worker is of this stream alone
+    _finder.append(Seeker(Key(secret, public), sought))
 
 
-def _finder_of(key: Key, sought: Sought) -> patterns.Patterns:
-    return patterns.Patterns(key, sought.countries, sought.named)
-
-
-def _each_of(finder: patterns.Patterns, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
+def _each_of(finder: Seeker, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
     return [finder.run(one) for one in texts]
 
 
@@ -401,6 +403,20 @@ def stream(
 
 
 def _each(source: Iterable[Any], plan: Plan, state: Path | str | None, options: Options, again: bool) -> Iterator[Any]:
+    # what the plan brings is there while a record is made, and not while the caller has it
+    inside = contextvars.copy_context()
+    records = _records(source, plan, state, options, again)
+    try:
+        while (record := inside.run(next, records, _END)) is not _END:
+            yield record
+    finally:
+        inside.run(records.close)
+
+
+_END = object()
+
+
+def _records(source: Iterable[Any], plan: Plan, state: Path | str | None, options: Options, again: bool) -> Generator[Any]:
     with Stream(plan, state, options) as one:
         lots = from_iterable(source, options.rows)
         with contextlib.closing(one.clean(after(lots, one.position) if again else lots)) as steps:

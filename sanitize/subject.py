@@ -22,14 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import ask, mentions, published, queries, tombstones, vault
+from sanitize import ask, mentions, published, queries, remote_out, tombstones, vault
 from sanitize.cells import Leaf
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
 from sanitize.find.names import alike
 from sanitize.find.patterns import Patterns
 from sanitize.forget import ForgetTask, forget_task
-from sanitize.headers import display_names, header_lines
+from sanitize.headers import display_names, header_lines, untitled
 from sanitize.indexing import Settings
 from sanitize.keyed import Key
 from sanitize.lock import locked
@@ -38,6 +38,7 @@ from sanitize.looks import occurrences_of
 from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.publish import hashed
+from sanitize.remote import is_url
 from sanitize.run import run
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
 from sanitize.spans import I64, Buffers
@@ -86,7 +87,7 @@ class Subject:
                 raise UsageError(
                     f"{where}: line {no} holds a value and something else; write one value, one name or one user:ID on each line"
                 )
-            (name,) = mentions.normalised(pl.Series([line]))
+            (name,) = mentions.normalised(untitled(pl.Series([line])))
             if mentions.too_common(name):
                 raise UsageError(
                     f"{where}: line {no} is no value of a kind, and as a name too common: it would match many people. "
@@ -251,7 +252,8 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
         raise UsageError(f"{work}: its input has moved or changed since it was indexed; put it back, or index it again")
     runs, elsewhere = [], []
     for command in published.commands(work):
-        out = Corpus.open(command["out"]) if (Path(command["out"]) / "manifest.json").is_file() else None
+        place = _place(work, command["out"])
+        out = Corpus.open(place) if (place / "manifest.json").is_file() else None
         if out is not None and out.manifest.get("plan_hash") == command["plan_hash"]:
             runs.append((work / "runs" / command["plan_hash"], command, out))
         elif out is None and command["out"] not in elsewhere:
@@ -269,6 +271,11 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
         runs=runs,
         elsewhere=elsewhere,
     )
+
+
+def _place(work: Path, out: str) -> Path:
+    """Where a published corpus lies; of one that went to a URL, where it stands in WORK."""
+    return remote_out.mirror(work, out) if is_url(out) else Path(out)
 
 
 def _found(
@@ -462,14 +469,16 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     for _, command, before in here.runs:
         plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
         was = {shard.path.name: shard.sha256 for shard in before.shards}
-        settings = Settings.from_json({**command["settings"], "append": batches}, replace=True, **more)
+        # nor may a version of before stay where OUT is a URL
+        told = {"replace": True, "keep_versions": False, **more}
+        settings = Settings.from_json({**command["settings"], "append": batches}, **told)
         try:
             summary = run([] if batches else command["inputs"], command["out"], plan, here.folder, settings)
         except LeakFound as error:
             failed.append(error)
             outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
             continue
-        now = Corpus.open(command["out"])
+        now = Corpus.open(_place(here.folder, command["out"]))
         outs.append(
             {
                 "out": command["out"],
@@ -480,13 +489,13 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
                 "changed": summary["changed"],
                 "places_erased": summary["erased"],
                 "leaks": summary["leaks"],
-                "manifest_sha256": sha256(Path(command["out"]) / "manifest.json"),
+                "manifest_sha256": sha256(now.path / "manifest.json"),
             }
         )
     left = [
         "the input files, and the private folder made of them, hold the originals still",
         "copies of earlier versions of the published folders, wherever they went",
-        "names in encoded forms (base64, URL, quoted-printable, HTML), with a further name or initial in between, or misspelt",
+        "names with a further name or initial in between, or misspelt",
         "what identifies the person without any of the values and names that were given or linked",
     ]
     if here.elsewhere:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sanitize import append, apply, published, tombstones
+from sanitize import append, apply, formats, published, tombstones
 from sanitize.append import Part
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.indexing import Indexing
@@ -26,9 +26,12 @@ class Target:
 
     parts: tuple[Part, ...]  # known once the index is there
 
-    def __init__(self, index: Indexing, plan: Plan, out: Path) -> None:
-        self.index, self.plan, self.out = index, plan, out
+    def __init__(self, index: Indexing, plan: Plan, out: Path, named: str = "") -> None:
+        """`named`: how OUT is told, where not as a path."""
+        self.index, self.plan, self.out, self.named = index, plan, out, named
         self.erased = tombstones.read(index.work, index.key)
+        self.format = index.settings.format
+        self.suffix = formats.suffix(self.format)
         self.published: Mapping[str, Any] = {}  # the manifest that is added to, and how many parts it has
         self.standing = 0
         self._begin([len(index.batches)])
@@ -112,6 +115,8 @@ class Target:
             "sample": settings.sample,
             "roles": asdict(settings.columns.roles),
             "erased": self.erased.told,
+            **({} if self.format == formats.PARQUET else {"format": self.format}),
+            **({"known": True} if settings.known else {}),  # that there was a user's list, and nothing of it
         }
 
     def _unchanged(self) -> bool:
@@ -129,6 +134,7 @@ class Target:
             corpus.manifest.get("plan_hash") == self.hash
             and (more or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify)
             and corpus.manifest["settings"].get("erased") == self.erased.told
+            and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
         )
         if same and more:
             return False
@@ -141,7 +147,7 @@ class Target:
                     raise
         if not self.index.settings.replace:
             raise UsageError(
-                f"{self.out}: was made {self._otherwise(corpus.manifest)}; "
+                f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; "
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False
@@ -157,6 +163,8 @@ class Target:
             return "by another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.told:
             return "before somebody was to be forgotten (sanitize subject --erase)"
+        if manifest.get("settings", {}).get("format", formats.PARQUET) != self.format:
+            return "in another format (--format)"
         return "with another key, other settings or another version"
 
     def _still(self) -> None:
@@ -164,8 +172,8 @@ class Target:
         self.index.at_rest()
         self._unchanged()
         command = {
-            "out": os.path.abspath(self.out),
-            "inputs": [os.path.abspath(path) for path in self.index.inputs],
+            "out": self.named or os.path.abspath(self.out),
+            "inputs": self.index.fetched.names,
             "settings": self.index.settings.to_json(),
             "plan": self.plan.resolved(),
             "plan_hash": self.hash,

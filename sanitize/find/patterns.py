@@ -20,6 +20,7 @@ import pyarrow as pa
 from sanitize.headers import Sections, sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
+from sanitize.regions import Pieces, numeric
 from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
@@ -46,7 +47,8 @@ class Found:
     """Occurrences in a column of texts, sorted by (text_no, start, longest first), and their distinct values.
 
     `start_byte` and `stop_byte` count from the text's first byte; `which` indexes `distinct`; `section` indexes `section_names`, -1
-    outside mail. `skipped` counts candidates that their kind's check refused, by (kind index, reason).
+    outside mail. `skipped` counts candidates that their kind's check refused, by (kind index, reason). `score`: how sure each is; None
+    where all are.
     """
 
     text_no: I64
@@ -59,6 +61,7 @@ class Found:
     section_names: list[str]
     distinct: Distinct
     skipped: dict[tuple[int, str], int]
+    score: npt.NDArray[np.float32] | None = None
 
 
 class Patterns:
@@ -105,29 +108,28 @@ class Patterns:
     ) -> tuple[_Spans, Sections]:
         """What the kinds of each turn find in what the earlier turns left, and the section of every candidate (of none without `fields`).
         `times` is how often each text counts."""
-        seen, spans = buffers, _Spans.none()
-        found: list[Sections] = []
+        spans, found = _Spans.none(), list[Sections]()
+        pieces: Pieces | None = None  # what a turn of numbers looks at, and those after it
         for turn in self._turns:
-            starts, stops = matches(seen, self._pattern(pl.Series(seen.column()), turn, without))
+            kinds = [kind for kind in self.kinds if kind.turn == turn and kind.name not in without]
+            if not all(kind.numeric for kind in kinds):
+                pieces, seen = None, _hidden(buffers, spans.starts, spans.stops)
+            elif pieces is None:
+                order = np.argsort(spans.starts, kind="stable")
+                pieces = numeric(buffers, spans.starts[order], spans.stops[order])
+                seen = pieces.buffers
+            low, high = matches(seen, _pattern(seen, kinds))
+            starts, stops = (low, high) if pieces is None else (pieces.back(low), pieces.back(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
             where = sections(buffers, text_no, starts) if fields else Sections(np.full(len(starts), -1, np.int32), [])
             found.append(where)
             field = where.is_id_field * 2 + where.is_address_field
             more = self._settle(buffers, text_no, starts, stops, field, None if times is None else times[text_no], turn=turn)
-            if turn != self._turns[-1] and len(more.starts):
-                data = seen.data.copy()
-                data[_places(more.starts, more.stops)] = _GONE
-                seen = Buffers(data, buffers.offsets)
+            if pieces is not None and turn != self._turns[-1]:
+                shift = (low - starts)[more.origin]
+                seen = _hidden(seen, more.starts + shift, more.stops + shift)
             spans = spans.plus(more, sum(len(one.index) for one in found[:-1]))
         return spans, _together(found)
-
-    def _pattern(self, texts: pl.Series, turn: int, without: tuple[str, ...] = ()) -> str:
-        """The alternation of all kinds of a turn for a column of texts; what needs a word that no text holds is left out, which finds the
-        same."""
-        asked = [kind for kind in self.kinds if kind.turn == turn and kind.name not in without]
-        words = sorted({word for kind in asked if kind.gate is not None for word in kind.gate[0]})
-        held = {word for word in words if texts.str.contains(word, literal=True).any()}
-        return "|".join(kind.pattern if kind.gate is None or held.intersection(kind.gate[0]) else kind.gate[1] for kind in asked)
 
     def _settle(
         self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None, *, turn: int
@@ -331,6 +333,23 @@ def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
         value=pl.col("value").str.strip_prefix(pl.col("before")).str.strip_suffix(pl.col("after")),
     )
     return frame["before"].to_numpy(), frame["after"].to_numpy(), frame["value"]
+
+
+def _pattern(seen: Buffers, kinds: list[Kind]) -> str:
+    """The alternation of kinds for a column of texts; what needs a word that no text holds is left out, which finds the same."""
+    gates = [kind.gate[0] for kind in kinds if kind.gate is not None]
+    texts = pl.Series(seen.column()) if gates else pl.Series(dtype=pl.String)
+    held = {word for word in sorted(set().union(*gates)) if texts.str.contains(word, literal=True).any()}
+    return "|".join(kind.pattern if kind.gate is None or held.intersection(kind.gate[0]) else kind.gate[1] for kind in kinds)
+
+
+def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:
+    """The texts with what was found in them put out of sight."""
+    if not len(starts):
+        return buffers
+    data = buffers.data.copy()
+    data[_places(starts, stops)] = _GONE
+    return Buffers(data, buffers.offsets)
 
 
 def _places(low: I64, high: I64) -> I64:

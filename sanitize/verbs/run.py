@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,17 +11,20 @@ from sanitize.options import (
     AsJson,
     Changes,
     Drop,
+    EngineName,
     IdColumn,
     Inputs,
     Keep,
     KeyFile,
     Known,
+    Master,
     MaxDocBytes,
     MaxQuarantine,
     MemoryLimit,
     PlanName,
     Pseudonymize,
     Quiet,
+    Remote,
     RowsPerShard,
     SampleOf,
     Sanitize,
@@ -40,9 +42,12 @@ from sanitize.shown import by_kind, listed, show
 
 def command(
     inputs: Inputs,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False)],
     plan: PlanName = "rmft",
-    work: Annotated[Path | None, typer.Option(metavar="DIR", help="the private folder (default: OUT.private)", show_default=False)] = None,
+    work: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="the private folder (default: OUT.private; none where OUT is a URL)", show_default=False),
+    ] = None,
     set_: Changes = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
@@ -56,6 +61,9 @@ def command(
     key: KeyFile = None,
     known: Known = None,
     workers: Workers = None,
+    engine: EngineName = "local",
+    master: Master = None,
+    remote: Remote = None,
     memory_limit: MemoryLimit = "1GB",
     rows_per_shard: RowsPerShard = 50_000,
     max_quarantine: MaxQuarantine = "10%",
@@ -63,9 +71,11 @@ def command(
     strict: Strict = False,
     sample: SampleOf = "100%",
     verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
+    format: Annotated[str, typer.Option("--format", help="what the shards are: parquet, jsonl.zst or mds")] = "parquet",
     replace: Annotated[
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
     ] = False,
+    keep_versions: Annotated[bool, typer.Option("--keep-versions", help="where OUT is a URL: leave what was published before")] = False,
     append: Annotated[
         bool, typer.Option("--append", help="add the files that are new to what OUT holds; give them alone, or the whole folder again")
     ] = False,
@@ -78,7 +88,14 @@ def command(
     from sanitize.run import run as go
 
     chosen = load_plan(plan, set_ or ())
-    settings = settings_of(locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace, append=append)
+    settings = settings_of(
+        locals(),
+        verify=one_of("--verify", verify, ("fast", "full", "off")),
+        format=format,
+        keep_versions=keep_versions,
+        replace=replace,
+        append=append,
+    )
     if dry_run:
         from sanitize.explain import explain as describe
         from sanitize.verbs.explain import explained
@@ -90,6 +107,7 @@ def command(
 
 def _ran(summary: Mapping[str, Any]) -> str:
     from sanitize.corpus import shown
+    from sanitize.remote import is_url
 
     out, work, check = summary["out"], summary["work"], summary["verify"]
     if not summary["changed"]:
@@ -137,8 +155,13 @@ def _ran(summary: Mapping[str, Any]) -> str:
     documents = new["documents"] if new else summary["documents_in"]
     speed = f"{documents / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
     lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
-    lines += ["", f"shards    {out}/data", f"report    {out}/report.html", f"private   {work}   (raw values: do not share)"]
-    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {out}")
+    if is_url(out):
+        lines += ["", f"shards    named in {out}/manifest.json, report.html beside them"]
+    else:
+        lines += ["", f"shards    {out}/data", f"report    {out}/report.html"]
+    lines.append(f"private   {work}   (raw values: do not share)")
+    again = f"{out} --work {work}" if is_url(out) else out
+    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {again}")
     return "\n".join(lines)
 
 
