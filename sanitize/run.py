@@ -30,7 +30,7 @@ from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
-from sanitize.matcher import Flagged
+from sanitize.matcher import Flagged, ready
 from sanitize.notebook import Told
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
@@ -53,7 +53,7 @@ class Run:
         self.index, self.plan, self.out, self.accept = index, plan, out, accept
         self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
         self.folder = index.work / "runs" / self.hash
-        self.flagged = self.folder / "counts" / "flagged.parquet"
+        self.flagged = self.sought = self.folder / "counts" / "flagged.parquet"
         self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.erased = tombstones.read(index.work, index.key)
         self.spends = any(editor.unit for editor in plan.editors)
@@ -293,6 +293,8 @@ class Run:
                     *([self.erased.values] if self.erased.values else []),
                 )
             )["values"]
+            # what is looked for is made ready once, and shared by all workers
+            self.sought = ready(self.flagged, self.index.work / "spill" / "sought", self.index.settings.memory_bytes)
         seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
@@ -323,7 +325,7 @@ class Run:
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """What the pages of OUT would give away: (page, kind)."""
         mode, folder = self.index.settings.verify, vault.private(self.index.work / "spill") / "texts"
-        found = scan(self.flagged, texts) if mode != "off" else []
+        found = scan(self.sought, texts) if mode != "off" else []
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
@@ -423,7 +425,7 @@ class Run:
             first=low,
             last=high,
             shard=self.folder / "stage" / name,
-            flagged=self.flagged,
+            flagged=self.sought,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,
