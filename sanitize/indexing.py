@@ -28,7 +28,7 @@ from sanitize import corpus, counts, crash, gathered, index, queries, tables, va
 from sanitize.cells import Leaf
 from sanitize.corpus import documents_of, leaf_named, policies_for
 from sanitize.disk import code_of, disk_trouble, failed
-from sanitize.engines import spark
+from sanitize.engines import session, spark
 from sanitize.engines.engine import Died, Done, Engine
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
@@ -124,7 +124,7 @@ class Indexing:
         }
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
         if settings.engine == "spark":
-            spark.fits(settings.master, settings.remote)
+            session.fits(settings.master, settings.remote)
         self.engine: Engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
