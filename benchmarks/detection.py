@@ -98,6 +98,20 @@ VERSIONS = {
     "libphonenumber": "phonenumbers",
     "libphonenumber, 13 regions": "phonenumbers",
 }
+# the patterns that one writes in an afternoon; persons: two or three capitalised words in a row
+PLAIN = {
+    "EMAIL_ADDRESS": r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
+    "PHONE_NUMBER": r"(?<!\w)(?:\+?\d{1,3}[ .-]?)?(?:\(\d{2,4}\)[ .-]?)?\d{2,4}(?:[ .-]\d{2,4}){1,4}(?!\w)|(?<!\w)\+?\d{9,13}(?!\w)",
+    "IP_ADDRESS": r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}\b",
+    "URL": r"https?://[^\s<>\"']+|www\.[^\s<>\"']+",
+    "CREDIT_CARD": r"\b(?:\d[ -]?){12,18}\d\b",
+    "IBAN_CODE": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b",
+    "US_SSN": r"\b\d{3}-\d{2}-\d{4}\b",
+    "DATE_TIME": r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b"
+    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d{1,2}(?:, \d{4})?\b|\b(?:19|20)\d{2}\b",
+    "AGE": r"\b\d{1,3}(?=[ -]years?[ -]old)",
+    "PERSON": r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,2}\b",
+}
 _EDGES = string.punctuation + string.whitespace
 _RESAMPLES = 1000
 
@@ -151,8 +165,8 @@ def sanitize_find() -> Find:
     return find
 
 
-def presidio() -> Find:
-    """Presidio's recognisers of our kinds over a blank spaCy pipeline: no model, no network."""
+def presidio_analyzer() -> tuple[Any, list[str]]:
+    """Presidio's recognisers over a blank spaCy pipeline (no model, no network), and those of our kinds that they know."""
     import logging
 
     os.environ.setdefault("TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS", "")
@@ -171,7 +185,12 @@ def presidio() -> Find:
     registry = RecognizerRegistry(supported_languages=["en"])
     registry.load_predefined_recognizers(languages=["en"], nlp_engine=engine)
     analyzer = AnalyzerEngine(registry=registry, nlp_engine=engine, supported_languages=["en"])
-    wanted = [kind for kind in KINDS if kind in set(analyzer.get_supported_entities("en")) and kind != "AGE"]
+    return analyzer, [kind for kind in KINDS if kind in set(analyzer.get_supported_entities("en")) and kind != "AGE"]
+
+
+def presidio() -> Find:
+    """Presidio's recognisers of our kinds."""
+    analyzer, wanted = presidio_analyzer()
 
     def find(texts: list[str]) -> list[list[Span]]:
         return [
@@ -247,21 +266,8 @@ def libphonenumber_regions() -> Find:
 
 
 def plain() -> Find:
-    """The patterns that one writes in an afternoon; persons: two or three capitalised words in a row."""
-    patterns = {
-        "EMAIL_ADDRESS": r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
-        "PHONE_NUMBER": r"(?<!\w)(?:\+?\d{1,3}[ .-]?)?(?:\(\d{2,4}\)[ .-]?)?\d{2,4}(?:[ .-]\d{2,4}){1,4}(?!\w)|(?<!\w)\+?\d{9,13}(?!\w)",
-        "IP_ADDRESS": r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}\b",
-        "URL": r"https?://[^\s<>\"']+|www\.[^\s<>\"']+",
-        "CREDIT_CARD": r"\b(?:\d[ -]?){12,18}\d\b",
-        "IBAN_CODE": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b",
-        "US_SSN": r"\b\d{3}-\d{2}-\d{4}\b",
-        "DATE_TIME": r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b"
-        r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d{1,2}(?:, \d{4})?\b|\b(?:19|20)\d{2}\b",
-        "AGE": r"\b\d{1,3}(?=[ -]years?[ -]old)",
-        "PERSON": r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,2}\b",
-    }
-    made = {kind: re.compile(pattern) for kind, pattern in patterns.items()}
+    """The patterns that one writes in an afternoon."""
+    made = {kind: re.compile(pattern) for kind, pattern in PLAIN.items()}
 
     def find(texts: list[str]) -> list[list[Span]]:
         return [[(*match.span(), kind) for kind, one in made.items() for match in one.finditer(text)] for text in texts]

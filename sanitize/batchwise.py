@@ -23,12 +23,13 @@ from sanitize.apply import ApplyTask, Occurrences, Sheet
 from sanitize.cells import Leaf
 from sanitize.find import patterns
 from sanitize.keyed import Key
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import every_kind
 from sanitize.lots import Sheaf
 from sanitize.matcher import Flagged, Matches, compatible
 from sanitize.part import Counts, Editor
 from sanitize.places import inside_kept, owned_by
 from sanitize.plan import Plan
+from sanitize.seek import Seeker
 from sanitize.seen import MADE, REAL, Seen, times_of
 from sanitize.shards import CellColumn, Documents, cells_of
 from sanitize.spans import Buffers, arrow, code_points
@@ -116,8 +117,12 @@ class Batchwise:
     checked: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        # `Found.kind` counts those that the finder looks for
-        self.names = [name for name, kind in kinds(self.plan.find.countries, self.plan.find.kinds).items() if kind.pattern]
+        # `Found.kind` counts those that the finder looks for, `Flagged.kind` all there are
+        self.names = [kind.name for kind in Seeker(self.key, self.plan.sought).kinds]
+        every = list(every_kind())
+        self.number = np.array([every.index(name) for name in self.names], np.int32)
+        self.place = np.full(len(every), -1, np.int32)
+        self.place[self.number] = np.arange(len(self.names))
         self.checked = np.isin(self.names, self.plan.checked)
         self.opaque = opaque_of(self.plan.leave)
         self.grown = [kind for editor in self.plan.editors for kind in editor.kinds if getattr(editor, "stores", "curated") != "curated"]
@@ -192,6 +197,11 @@ class Batchwise:
     def _flagged(self, values: pl.DataFrame) -> Flagged | None:
         """What is looked for: all spellings of the values of the batch whose kinds are edited, in the forms of the fast check."""
         goes = values.filter(pl.Series(self.checked[values["kind"].to_numpy()]))
+        for number, name in enumerate(self.names):
+            tells = every_kind()[name].telling
+            if tells is not None:
+                mine = goes["kind"] == number
+                goes = goes.filter(~mine | mine.clone().scatter(mine.arg_true(), tells(goes.filter(mine)["normalised"])))
         if not goes.height:
             return None
         some = goes.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
@@ -199,7 +209,7 @@ class Batchwise:
         wide = some.with_columns(value=pl.Series([compatible(value) for value in some["value"]], dtype=pl.String))
         plain = goes.with_columns(value=pl.Series(pc.ascii_lower(arrow(goes["value"]))))
         forms = pl.concat([plain, wide]).filter(pl.col("value") != "").unique(["value", "kind"], keep="first", maintain_order=True)
-        return Flagged(arrow(forms["value"]), forms["kind"].to_numpy(), forms["value_id"].to_numpy())
+        return Flagged(arrow(forms["value"]), self.number[forms["kind"].to_numpy()], forms["value_id"].to_numpy())
 
     def kept(self, found: _Found) -> tuple[tuple[Mask, ...], I64, I64, I64, I64]:
         """For each editor which occurrences stay; all values ascending, with the first document, how often they stand as a part that keeps
@@ -329,7 +339,7 @@ class _Attempt:
                 here &= (columns["start_byte"] < one[3]) & (columns["stop_byte"] > one[2])
                 flags = [flag & ~here for flag in flags]
             columns = {name: np.concatenate([columns[name], more[name]])[order] for name in columns}
-            kind = np.concatenate([kind, self.flagged.kind[form]])[order]
+            kind = np.concatenate([kind, whole.place[self.flagged.kind[form]]])[order]
             value_id = np.concatenate([value_id, self.flagged.value_id[form]])[order]
             flags = [np.concatenate([flag, np.zeros(len(form), np.bool_)])[order] for flag in flags]
             swept = np.concatenate([swept, np.ones(len(form), np.bool_)])[order]

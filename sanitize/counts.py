@@ -1,14 +1,14 @@
 """What is counted over the whole corpus, in SQL: the only room that sees all of it at once.
 
 A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `known_values` (those of its
-kinds, raw), `part_stores` (what variants are drawn from), or queries of its own, which it asks in `gather`. Counts are taken over what
-earlier parts left; only `value_ids` and `known_values` are of the whole corpus, since a variant must not be a value of a dropped
-document either.
+kinds, raw), `part_stores` (what variants are drawn from), or queries of its own, which it asks in `gather`; one that `links` has
+`entities` besides (whose values are one person's). Counts are taken over what earlier parts left; only `value_ids`, `known_values` and
+`entities` are of the whole corpus, since a variant must not be a value of a dropped document either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +52,11 @@ def for_editors(
     ground: Ground | None = None,
     blacklist: Path | None = None,
     fewer: bool = False,
+    settle: Callable[[Path], object] = lambda firsts: None,
 ) -> tuple[Counts, ...]:
     """What each editor needs, as files in `folder`. `ground` is asked by editors that look at texts first; `blacklist` is the table of the
-    plan, empty where none was counted. `counted` is of the whole corpus; `fewer` says that `occurrences` are fewer."""
+    plan, empty where none was counted. `counted` is of the whole corpus; `fewer` says that `occurrences` are fewer. `settle` may take rows
+    out of a table of firsts."""
     found: list[Counts] = []
     left: Sequence[Path] = [without(engine, occurrences, drops, folder / "left.parquet")] if drops else occurrences
     taken: set[str] = set()
@@ -80,6 +82,7 @@ def for_editors(
                     tables["firsts"],
                     keep=editor.keep,
                 )
+            settle(tables["firsts"])
         if "value_ids" in editor.needs:
             tables["value_ids"] = counted
         if "part_stores" in editor.needs:
@@ -89,6 +92,10 @@ def for_editors(
         if "known_values" in editor.needs:
             tables["known_values"] = folder / f"{number}-known_values.parquet"
             engine.sql(queries.query("known_values").text, {"values": values, "chosen_kinds": [chosen]}, tables["known_values"])
+        if editor.links:
+            tables["entities"] = folder / f"{number}-entities.parquet"
+            of = {"occurrences": occurrences, "values": values, "chosen_kinds": [chosen]}
+            engine.sql(queries.query("entities").text, of, tables["entities"])
         if "blacklist" in editor.needs:
             tables["blacklist"] = blacklist or folder / "no-blacklist.parquet"
             if blacklist is None:

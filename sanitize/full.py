@@ -26,10 +26,11 @@ import pyarrow.parquet as pq
 from sanitize.cells import flatten, leaves
 from sanitize.decoded import digests, views
 from sanitize.engines.engine import Engine
+from sanitize.formats import by_suffix
 from sanitize.forms import FULL, Needles
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
-from sanitize.places import VerifyTask, batches, inside_kept, owned
+from sanitize.places import VerifyTask, batches, comes_later, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
 from sanitize.spans import Buffers
 
@@ -254,7 +255,7 @@ class _Seen:
         kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
         self.about["kept_planned"] += kept.height
-        self._hide(pq.read_schema(task.shard))
+        self._hide(schema_of(task))
         rows = _Tally()
         residual: list[tuple[str, _Hits, I64, I64, list[str]]] = []
         for table, doc_no in batches(task):
@@ -311,6 +312,8 @@ class _Seen:
         for place, hits, docs, cells, forms in residual:
             whose = owned(task.edits, task.occurrences, task.opaque, docs, cells, hits.start, hits.stop)
             belongs = whose.inside_opaque | (whose.inside_edit & (hits.form in _AS_WRITTEN))
+            values = (self.needles.digits if hits.form == "digits" else self.needles.plain).value_id
+            belongs[whose.whole] |= comes_later(task, values[hits.row[whose.whole]], docs[whose.whole])
             for row in np.flatnonzero(~belongs).tolist():
                 how = " (a replacement)" if whose.whole[row] else " (across an edit)" if whose.across[row] else ""
                 as_it_is = hits.form in ("exact", "NFKC") and not self.needles.common[hits.row[row]]
@@ -319,22 +322,25 @@ class _Seen:
 
     def _collisions(self, task: VerifyTask) -> None:
         """Replacements that are values of the corpus."""
-        edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
-        edits = edits.select(pl.col("kind").cast(pl.String), value="replacement").unique()
+        edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement", "doc_no"], partitioning=None))
+        edits = edits.group_by(pl.col("kind").cast(pl.String), value="replacement", maintain_order=True).agg(pl.col("doc_no").max())
         edits = edits.filter(pl.col("kind").is_in(list(every_kind())))  # a mention becomes a label, which stands for no value
         asked = []
         for (name,), group in edits.group_by("kind"):
             if str(name) not in every_kind() or every_kind()[str(name)].common:
                 continue  # a word that is no value of any kind, or of one whose stand-ins may be values
             normal = every_kind()[str(name)].normalise(group["value"])
-            asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
+            asked.append(group.select("kind", "doc_no", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:
-            for kind, times in self.needles.collisions(pl.concat(asked)).group_by("kind").len().sort("kind").iter_rows():
+            found = self.needles.collisions(pl.concat(asked))
+            found = found.filter(~pl.Series(comes_later(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean))
+            for kind, times in found.unique(["kind", "form"]).group_by("kind").len().sort("kind").iter_rows():
                 self.found[self.task.shown, "replacements that are values of the corpus", kind, "exact or identity"] += times
 
     def _beyond(self, path: Path, rows: _Tally) -> None:
         """What pages and raw bytes hold more often than the rows do."""
-        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path))):
+        packed = by_suffix(path) is not None
+        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path)))[packed:]:
             columns: list[str] = []
             tally = _Tally()
             for column, data in source():
@@ -344,7 +350,8 @@ class _Seen:
                 where = f"{place} {self._column(column)}" if column else place
                 for texts, only in _of_bytes(data):
                     for hits in self.hits(texts, where, only):
-                        self._count(tally, hits, len(columns) - 1)
+                        if not packed or hits.form == "exact":  # its rows are all that it holds, and rows side by side make other forms
+                            self._count(tally, hits, len(columns) - 1)
             self._more(place, tally, rows, columns, source)
 
     def _more(

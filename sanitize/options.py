@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from sanitize.indexing import Settings
 
 Inputs = Annotated[
-    list[Path],
-    typer.Argument(metavar="INPUT...", help="files and folders: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails", show_default=False),
+    list[str],
+    typer.Argument(
+        metavar="INPUT...", help="files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails", show_default=False
+    ),
 ]
 Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]

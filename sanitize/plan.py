@@ -18,11 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sanitize import part as parts
 from sanitize.chosen import Rules
 from sanitize.errors import PlanError, nearest
-from sanitize.kinds.kind import Kind, every_kind
+from sanitize.kinds.custom import Custom
+from sanitize.kinds.custom import settled as settled_kinds
+from sanitize.kinds.kind import Kind, bringing, house_kinds
 from sanitize.kinds.kind import kinds as kinds_of
 from sanitize.notebook import Sheet
 from sanitize.part import Finder
 from sanitize.render import visible
+from sanitize.sought import Sought
 
 
 class Find(BaseModel):
@@ -66,6 +69,7 @@ class _Source(BaseModel):
     publishable: bool = True
     leave: tuple[str, ...] = ()
     find: Find
+    kind: tuple[Custom, ...] = ()
     drop: tuple[dict[str, Any], ...] = ()
     edit: tuple[dict[str, Any], ...] = ()
     blacklist: Blacklist | None = None
@@ -84,6 +88,7 @@ class Plan(BaseModel):
     droppers: tuple[Any, ...] = Field(default=())
     editors: tuple[Any, ...] = Field(default=())
     blacklist: Blacklist | None = None
+    customs: tuple[Custom, ...] = ()  # kinds of its own
 
     def __repr__(self) -> str:
         return f"Plan({visible(self.name)}: {'; '.join(f'{name} {said}' for name, said in self._told() if said)})"
@@ -110,7 +115,9 @@ class Plan(BaseModel):
 
     def resolved(self) -> dict[str, Any]:
         """Every setting with its value."""
-        counted = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
+        more: dict[str, Any] = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
+        if self.customs:
+            more["kind"] = [one.model_dump(mode="json", exclude={"words_file"}) for one in self.customs]
         return {
             "name": self.name,
             "about": self.about,
@@ -119,12 +126,14 @@ class Plan(BaseModel):
             "find": self.find.model_dump(mode="json"),
             "drop": [dropper.model_dump(mode="json") for dropper in self.droppers],
             "edit": [editor.model_dump(mode="json") for editor in self.editors],
-            **counted,
+            **more,
         }
 
     def shown(self) -> dict[str, Any]:
-        """`resolved` for what is published: of the values that it allows or denies only how many, by kind."""
+        """`resolved` for what is published: of the values that it allows, denies or lists only how many, by kind."""
         resolved = self.resolved()
+        if self.customs:
+            resolved["kind"] = [one.shown() for one in self.customs]
         for name in ("allow", "deny"):
             resolved["find"][name] = {kind: len(values) for kind, values in resolved["find"][name].items()}
         return resolved
@@ -138,6 +147,8 @@ class Plan(BaseModel):
     def hash(self, *more: object) -> str:
         """Sixteen hexadecimal digits of everything that decides what comes out; `more` adds what lies outside the plan."""
         resolved = {key: value for key, value in self.resolved().items() if key not in ("name", "about")}
+        if self.customs:
+            resolved["kind"] = [one.decides() for one in self.customs]
         versions = [type(part).VERSION for part in (*self.finders, *self.droppers, *self.editors)]
         versions += [] if self.blacklist is None else [type(self.blacklist).VERSION]
         text = json.dumps([resolved, versions, *more], sort_keys=True, default=str)
@@ -152,11 +163,19 @@ class Plan(BaseModel):
         return Plan.from_resolved(resolved, f"plan {self.name}")
 
     @property
+    def sought(self) -> Sought:
+        """What it looks for."""
+        named = {name for name, kind in house_kinds().items() if kind.asked and name in self.find.kinds}
+        finders = tuple(finder.settled() for finder in self.finders)
+        return Sought(finders=finders, countries=tuple(sorted(self.find.countries)), named=tuple(sorted(named)), customs=self.customs)
+
+    @property
     def checked(self) -> list[str]:
         """The kinds whose values the leak check looks for: those that are edited by a part that promises what is left, and whose texts do
         not stand for other things elsewhere."""
         promised = [kind for kind, number in self.edited.items() if self.editors[number].policy != "ledger"]
-        return [kind for kind in promised if not every_kind()[kind].common]
+        common = {name for name, kind in house_kinds().items() if kind.common}
+        return [kind for kind in promised if kind not in common]
 
     @property
     def edited(self) -> dict[str, int]:
@@ -197,24 +216,37 @@ def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
         raise PlanError(f"{where}: not TOML: {error}") from None
     for change in changes:
         _set(source, change)
-    return _checked(name, where, source)
+    return _checked(name, where, source, None if name in plan_names() else path.parent)
 
 
-def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
+def _checked(name: str, where: str, source: dict[str, Any], folder: Path | None = None) -> Plan:
+    """The plan of a file's content; `folder` is where the file lies, if it is one."""
     shape = parts.checked(_Source, source, where + ":")
+    shape = shape.model_copy(update={"kind": settled_kinds(shape.kind, where, folder)})
+    with bringing(shape.kind):
+        return _decided(name, where, shape)
+
+
+def _decided(name: str, where: str, shape: _Source) -> Plan:
+    """The plan of a shape, its parts loaded, if it decides about every kind that it finds."""
     droppers = tuple(parts.load("drop", settings, f"{where}: drop[{number}]").settled() for number, settings in enumerate(shape.drop))
     editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]").settled() for number, settings in enumerate(shape.edit))
     finders = _finders(shape.find, where)
-    known = _known(shape.find.countries, where)
-    named = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
+    known = {**_known(shape.find.countries, where), **{one.name: one.kind() for one in shape.kind}}
+    for number, one in enumerate(shape.kind):
+        if one.name not in shape.find.kinds:
+            raise PlanError(f"{where}: kind[{number}] is {one.name}, which is not in find.kinds; add it there, or take the kind out")
+    if shape.kind and not any(finder.use == "patterns" for finder in finders):
+        raise PlanError(f'{where}: find.finders lacks "patterns", which looks for the plan\'s own kinds; add it there')
+    named: list[tuple[str, Sequence[str]]] = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
     named += [(f"drop[{number}].kinds", dropper.counted) for number, dropper in enumerate(droppers)]
     named += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
-    chosen = {"allow": shape.find.allow, "deny": shape.find.deny, "min_score": shape.find.min_score}
+    chosen: dict[str, Mapping[str, object]] = {"allow": shape.find.allow, "deny": shape.find.deny, "min_score": shape.find.min_score}
     named += [(f"find.{what}", tuple(listed)) for what, listed in chosen.items()]
     for place, kinds in named:
         for kind in kinds:
-            if kind not in known and kind in every_kind():
-                country = every_kind()[kind].country
+            if kind not in known and kind in house_kinds():
+                country = house_kinds()[kind].country
                 raise PlanError(f"{where}: {place}: {kind} is looked for only where find.countries names {country}; add it there")
             if kind not in known:
                 raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
@@ -247,6 +279,7 @@ def _checked(name: str, where: str, source: dict[str, Any]) -> Plan:
         droppers=droppers,
         editors=editors,
         blacklist=shape.blacklist,
+        customs=shape.kind,
     )
 
 
@@ -272,7 +305,7 @@ def _finders(find: Find, where: str) -> tuple[Finder, ...]:
     anything = any(not finder.kinds and finder.use != "patterns" for finder in finders)
     found = {kind for finder in finders for kind in finder.kinds}
     for kind in find.kinds if not anything else ():
-        one = every_kind().get(kind)
+        one = house_kinds().get(kind)
         if one is not None and not one.pattern and kind not in found:
             names = [name for name in parts.names("find") if name != "patterns"]
             raise PlanError(f"{where}: {kind} has no pattern, and none of find.finders finds it; add one of {', '.join(names)}")
@@ -282,7 +315,7 @@ def _finders(find: Find, where: str) -> tuple[Finder, ...]:
 def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:
     """The kinds that a plan with these countries may name."""
     try:
-        return kinds_of(countries, every_kind())
+        return kinds_of(countries, house_kinds())
     except PlanError as error:
         raise PlanError(f"{where}: {error}") from None
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from sanitize import vault
+from sanitize import remote_out, vault
 from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
@@ -23,6 +23,7 @@ from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.progress import Progress, silent
 from sanitize.read import Roles
+from sanitize.remote import is_url, shown
 from sanitize.run import Run
 from sanitize.shards import Corpus, read_json, write_json
 
@@ -74,6 +75,7 @@ class _Settings(BaseModel):
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
     sample: float = Field(default=1.0, gt=0, le=1)
+    format: str = "parquet"
     roles: _Roles
     erased: dict[str, int] = Field(default_factory=dict)
 
@@ -119,7 +121,9 @@ def replay(
     said, raw = _read(path)
     plan = _plan(path, said)
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
-    out, work = Path(out), Path(work or f"{out}.private")
+    if is_url(out):
+        raise UsageError(f"{shown(str(out))}: a replay is compared on this machine; take a folder (-o), and copy what is the same")
+    out, work = Path(out), remote_out.here(work or f"{out}.private")
     vault.apart(inputs, out, work)
     if out.resolve() == path.resolve().parent:
         raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; take another -o")
@@ -136,6 +140,7 @@ def replay(
         max_quarantine=1.0,  # how many may be set aside was decided when the manifest was written
         verify=said.settings.verify,
         sample=said.settings.sample,
+        format=said.settings.format,
         progress=progress,
     )
     made: dict[str, Any] = {}
@@ -145,7 +150,7 @@ def replay(
         if not (made["same"] or anyway):
             raise _Different
 
-    with Indexing(inputs, work, settings, plan.finders, plan.find.countries, plan.find.kinds) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         _same_inputs(path, said, [(size, known) for (_, size), known in zip(index.survey.files, index.input_hashes, strict=True)])
         ran = Run(index, plan, out, accept)
         if ran.hash != said.plan_hash:
@@ -192,6 +197,11 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise OutputBroken(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; it is no manifest that can be replayed") from None
+    if raw.get("batches"):
+        raise UsageError(
+            f"{path}: was made in {len(raw['batches'])} parts (sanitize run --append), and a replay makes a corpus in one go; run the "
+            "first part's inputs and append the others, with the same seed and plan, and compare the sha256 of the shards"
+        )
     if said.settings.erased.get("erasures"):
         raise UsageError(
             f"{path}: people were erased from it (sanitize subject --erase), and which is in no manifest; "

@@ -9,6 +9,7 @@ which reads them afterwards. The figures are drawn by `figures.py`.
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import re
 from collections import Counter
@@ -114,6 +115,7 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         "seeded": summary.get("key") == "seed",
         "accounts": [dict(one) for one in summary.get("ledger", ())],
         "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.get("ledger", ())),
+        "format": str(dict(summary.get("settings", {})).get("format", "parquet")),
         "plan_name": summary.get("plan_name") or "unnamed",
         "plan_hash": summary.get("plan_hash", ""),
         "about": dict(summary.get("plan", {})).get("about", ""),
@@ -308,6 +310,11 @@ def _marked(shape: str, other: str) -> list[tuple[bool, str]]:
 
 def _render(template: str, /, **facts: Any) -> str:
     """A template with every text in it made visible and escaped for its format; a name that is not given is an error."""
+    return str(_template(template).render(**facts))
+
+
+@functools.cache  # compiling one takes longer than rendering it
+def _template(template: str) -> Any:
     import jinja2
 
     environment = jinja2.Environment(
@@ -320,7 +327,7 @@ def _render(template: str, /, **facts: Any) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"n": _number, "size": _bytes, "share": _share}
-    return environment.get_template(template).render(**facts)
+    return environment.get_template(template)
 
 
 class _Fixed(str):

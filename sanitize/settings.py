@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sanitize import formats
 from sanitize.corpus import Columns
 from sanitize.engines.child import peak_mb
 from sanitize.engines.engine import engine_names
@@ -35,7 +36,10 @@ class Settings:
     strict: bool = False
     sample: float = 1.0  # the share of the documents that there are for this run
     verify: str = "fast"
+    format: str = "parquet"  # what the shards are published as
+    keep_versions: bool = False  # where OUT is a URL: what was published before stays
     replace: bool = False
+    append: bool = False  # to what an earlier run has made
     engine: str = "local"
     master: str | None = None  # where Spark's driver here finds its workers
     remote: str | None = None  # a Spark Connect server
@@ -52,10 +56,22 @@ class Settings:
             raise UsageError("--master and --remote say where Spark is; use them with --engine spark")
         if self.verify not in ("fast", "full", "off"):
             raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
+        formats.known(self.format)
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
-        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "sample", "verify")
+        names = (
+            "seed",
+            "memory_limit",
+            "rows_per_shard",
+            "max_doc_bytes",
+            "max_quarantine",
+            "strict",
+            "sample",
+            "verify",
+            "format",
+            "keep_versions",
+        )
         files = {name: os.path.abspath(path) if path else None for name, path in (("key_file", self.key_file), ("known", self.known))}
         return {"columns": asdict(self.columns), **files, **{name: getattr(self, name) for name in names}}
 

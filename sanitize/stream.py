@@ -11,6 +11,7 @@ cannot know is a value that comes later: see docs/stream.md.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import json
 import multiprocessing
@@ -37,12 +38,15 @@ from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExc
 from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
 from sanitize.find import patterns
 from sanitize.keyed import Key
+from sanitize.kinds.kind import bringing
 from sanitize.lock import locked
 from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import hashed
+from sanitize.seek import Seeker
 from sanitize.seen import Seen
 from sanitize.shards import CellColumn, cells_of, fsync, read_json, write_json
+from sanitize.sought import Sought
 from sanitize.stores import Stores
 
 VERSION = 1  # raise it when a state of before cannot be gone on with
@@ -63,8 +67,9 @@ def streamed(plan: Plan) -> Plan:
     if plan.find.rules:
         raise PlanError(f"plan {plan.name}: find.allow, find.deny and find.min_score choose from an index; {way}")
     editors = tuple(editor.streamed(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
-    for editor in editors:
-        editor.fits(None)
+    with bringing(plan.customs):
+        for editor in editors:
+            editor.fits(None)
     return plan.model_copy(update={"editors": editors})
 
 
@@ -96,7 +101,7 @@ class Stream:
 
     def __init__(self, plan: Plan | str, state: Path | str | None, options: Options) -> None:
         self.plan = streamed(load_plan(plan) if isinstance(plan, str) else plan)
-        self._sought = (self.plan.find.countries, self.plan.find.kinds)
+        self._sought = self.plan.sought
         self.options, self._state = options, Path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
         self.documents = self.out = self.swept = 0
@@ -106,6 +111,7 @@ class Stream:
 
     def __enter__(self) -> Stream:
         try:
+            self._stack.enter_context(bringing(self._sought.customs))
             self._open()
         except BaseException:
             self._stack.close()
@@ -187,7 +193,7 @@ class Stream:
         """Each lot with its texts and what is found in them; workers look at the lots to come, and the order stays."""
         first = self.position
         if self.options.workers <= 1:
-            finder = patterns.Patterns(self.key, *self._sought)
+            finder = Seeker(self.key, self._sought)
             for lot in lots:
                 sheaf, columns, texts = self._texts(lot, first)
                 first += len(lot)
@@ -197,7 +203,7 @@ class Stream:
             self.options.workers,
             multiprocessing.get_context("spawn"),
             initializer=_begin,
-            initargs=(self.key.secret, self.key.public, *self._sought),
+            initargs=(self.key.secret, self.key.public, self._sought),
         )
         waiting: deque[tuple[Lot, Sheaf, Sequence[CellColumn], Future[Sequence[patterns.Found]]]] = deque()
         try:
@@ -336,14 +342,15 @@ class Stream:
         }
 
 
-_finder: list[patterns.Patterns] = []  # of a worker
+_finder: list[Seeker] = []  # of a worker
 
 
-def _begin(secret: bytes, public: bool, countries: Sequence[str], named: Sequence[str]) -> None:
-    _finder.append(patterns.Patterns(Key(secret, public), countries, named))
+def _begin(secret: bytes, public: bool, sought: Sought) -> None:
+    bringing(sought.customs).__enter__()  # for good: the worker is of this stream alone
+    _finder.append(Seeker(Key(secret, public), sought))
 
 
-def _each_of(finder: patterns.Patterns, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
+def _each_of(finder: Seeker, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
     return [finder.run(one) for one in texts]
 
 
@@ -396,6 +403,20 @@ def stream(
 
 
 def _each(source: Iterable[Any], plan: Plan, state: Path | str | None, options: Options, again: bool) -> Iterator[Any]:
+    # what the plan brings is there while a record is made, and not while the caller has it
+    inside = contextvars.copy_context()
+    records = _records(source, plan, state, options, again)
+    try:
+        while (record := inside.run(next, records, _END)) is not _END:
+            yield record
+    finally:
+        inside.run(records.close)
+
+
+_END = object()
+
+
+def _records(source: Iterable[Any], plan: Plan, state: Path | str | None, options: Options, again: bool) -> Generator[Any]:
     with Stream(plan, state, options) as one:
         lots = from_iterable(source, options.rows)
         with contextlib.closing(one.clean(after(lots, one.position) if again else lots)) as steps:

@@ -2,8 +2,13 @@
 
 A variant of an address keeps one randomly chosen part, its anchor (first name, last name, or domain with its TLD; with `tld` in
 `anchors` the TLD is a fourth part), and draws the others from stores; separators and letter case stay. An address of one local part
-has the anchors {local, domain}. Kinds without parts become a fake of the same shape. A variant is never a real value of the corpus and
-never repeats within a document; where the stores are exhausted, a part that is not the anchor is extended by digits.
+has the anchors {local, domain}. A variant of a name keeps its given name or its surname, and never what stands between; titles, order
+and letter case stay, and a name of one word has no anchor. Kinds without parts become a fake of the same shape. A variant is never a
+real value of the corpus and never repeats within a document; where the stores are exhausted, a part that is not the anchor is extended
+by digits.
+
+With `linked = true` names and addresses of one person have one invented identity in a document (sanitize/persons.py), and the person one
+anchor: `Dear Cleo` still goes with `Cleo Berg` and `cleo.berg@`. All mentions of a value that go are then the same in a document.
 
 With `keep = 0` and `anchors = []` nothing of a value stays: the plan `erase`.
 
@@ -33,11 +38,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
-from sanitize.errors import ResourceError
-from sanitize.keyed import Draws, Key, pick, value_ids
+from sanitize import persons
+from sanitize.errors import PlanError, ResourceError
+from sanitize.keyed import Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import Kind
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.part import Batch, Counts, Editor, Past
+from sanitize.persons import Entities, entities
 from sanitize.spans import arrow
 
 I64 = npt.NDArray[np.int64]
@@ -45,6 +52,8 @@ Anchor = Literal["first", "last", "domain", "tld"]
 _EXTEND_AFTER = 8  # attempts with the stores alone
 _OWN_PART_AFTER = 24  # from here on a drawn part may happen to be the address's own
 _ATTEMPTS = 64
+_ANCHOR = 1 << 20  # the lane that chooses the anchor of a name, beyond those of its words
+_ANCHORS = {"first": persons.FIRST, "last": persons.LAST, "domain": persons.DOMAIN, "tld": persons.TLD}
 _SCARCE = 2  # a corpus store with fewer entries is filled up from the curated one
 
 
@@ -52,8 +61,10 @@ class Rmft(Editor):
     """Settings: `keep` first occurrences, `anchors`, `stores`, `avoid` (the values of the whole `corpus`, or what was `seen` before), and
     `reserved` to draw fakes from ranges that belong to nobody."""
 
+    VERSION: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("firsts", "part_stores", "value_ids")
     keep: int = Field(default=1, ge=0)
+    linked: bool = False
     anchors: tuple[Anchor, ...] = ("first", "last", "domain")
     stores: Literal["corpus", "curated", "mixed"] = "corpus"
     avoid: Literal["corpus", "seen"] = "corpus"
@@ -62,6 +73,23 @@ class Rmft(Editor):
     _real: dict[str, _Known] = PrivateAttr(default_factory=dict)
     _stores: dict[tuple[str, str], _Store] = PrivateAttr(default_factory=dict)
     _past: Past = PrivateAttr()
+    _entities: Entities = PrivateAttr()
+
+    @property
+    def links(self) -> bool:
+        """With `linked`."""
+        return self.linked
+
+    def fits(self, schema: pa.Schema | None) -> None:
+        if self.linked and persons.PERSON not in self.kinds:
+            raise PlanError(
+                "edit.use = 'rmft': linked = true is about people; add PERSON to its kinds and to find.kinds, or leave linked out"
+            )
+        if self.linked and self.avoid == "seen":
+            raise PlanError(
+                "edit.use = 'rmft': linked = true draws identities against the whole corpus, and avoid = \"seen\" (as a stream has it) "
+                'only what came before; use `sanitize run` with avoid = "corpus", or set linked = false'
+            )
 
     @property
     def ordered(self) -> bool:
@@ -70,6 +98,10 @@ class Rmft(Editor):
 
     def streamed(self, where: str) -> Self:
         """With `avoid = "seen"`."""
+        if self.linked:
+            raise PlanError(
+                f"{where}.linked: a stream knows no person's other names and addresses; use `sanitize run`, or set linked = false"
+            )
         return self.model_copy(update={"avoid": "seen"})
 
     def follow(self, past: Past) -> None:
@@ -82,6 +114,8 @@ class Rmft(Editor):
         if not counts.tables:
             return
         ids, stores = counts.tables["value_ids"], counts.tables["part_stores"]
+        if self.linked:
+            self._entities = entities(counts.tables["entities"], counts.tables["entities"].stat().st_mtime_ns)
         self._real, self._stores = _loaded(ids, stores, self.kinds, self.stores, ids.stat().st_mtime_ns, stores.stat().st_mtime_ns)
 
     def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
@@ -89,7 +123,13 @@ class Rmft(Editor):
         frame = batch.occurrences
         kept = frame["kept"].to_numpy()
         rows_of, texts_of = [], []
+        if self.linked:
+            rows, texts = self._linked(batch)
+            rows_of.append(rows)
+            texts_of.append(texts)
         for name in self.kinds:
+            if self.linked and name in persons.KINDS:
+                continue
             one = kind_named(name)
             mine = (frame["kind"] == name).to_numpy()
             rows = np.flatnonzero(mine if self.ordered else mine & ~kept)
@@ -116,7 +156,10 @@ class Rmft(Editor):
             # swept, and not to be taken apart even in its plain form: it gets the kind's label
             good = np.flatnonzero(~odd)
             rows, doc_no, draws, values = rows[good], doc_no[good], draws.rows(good), values.take(pa.array(good))
-        make = self._variants(one, values, doc_no) if one.split is not None else self._fakes(one, values)
+        if one.split is not None:
+            make = self._variants(one, values, doc_no)
+        else:
+            make = self._fakes(one, values) if one.keeping is None else self._keeping(one, values)
         return labelled, rows, doc_no, make, draws
 
     def _replaced(self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
@@ -124,6 +167,55 @@ class Rmft(Editor):
         labelled, rows, doc_no, make, draws = self._drawing(one, batch, rows)
         texts = self._fresh(one, make, doc_no, draws)
         return np.concatenate([rows, labelled]), pa.concat_arrays([texts, _labels(one, len(labelled))])
+
+    def _linked(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array]:
+        """The names and addresses that go, and what stands there instead: one identity for each person in a document."""
+        frame = batch.occurrences
+        mine = np.flatnonzero(frame["kind"].is_in([name for name in self.kinds if name in persons.KINDS]).to_numpy())
+        part = frame[mine]
+        values, odd = pl.Series(part["value"]), np.zeros(len(part), np.bool_)
+        for name in persons.KINDS:
+            here = np.flatnonzero((part["kind"] == name).to_numpy())
+            plain, odd[here] = _readable(kind_named(name), part[here])
+            values = values.scatter(here, pl.Series(plain, dtype=pl.String))
+        words = siphash(batch.doc_ids.dictionary.cast(pa.large_binary()), self._key.subkey("doc_id"))
+        seed = words[np.asarray(batch.doc_ids.indices)[mine]] if len(words) else np.empty(0, np.uint64)
+        mentions = part.select("kind", "value_id", scope="doc_no", goes=~pl.col("kept")).with_columns(
+            value=values, seed=pl.Series(seed, dtype=pl.UInt64)
+        )
+        fine = np.flatnonzero(~odd)
+        cast = persons.Cast(mentions[fine], self._entities, self._key, "rmft/linked")
+        texts = cast.drawn(lambda name, ids: self._real[name].holds(ids), self._ends(cast), tuple(_ANCHORS[name] for name in self.anchors))
+        goes = np.flatnonzero(mentions["goes"].to_numpy()[fine])
+        labels = pl.select(pl.lit("[") + part["kind"].gather(np.flatnonzero(odd)) + "]").to_series()
+        made = pa.concat_arrays([texts.take(pa.array(cast.of[goes])), arrow(labels)])
+        return np.concatenate([mine[fine[goes]], mine[odd]]), made
+
+    def _ends(self, cast: persons.Cast) -> persons.Tail:
+        """What stands from the @ on in the variant of an address: its own domain where that is the anchor, else one from the store."""
+        whole = "tld" not in self.anchors
+        split = kind_named(persons.ADDRESS).split
+        assert split is not None
+        if persons.ADDRESS not in self.kinds:
+            return lambda rows, draws, anchor: pa.array([], pa.large_string())
+        at = np.flatnonzero((cast.rows["kind"] == persons.ADDRESS).to_numpy())
+        own = split(cast.rows["value"].gather(at))
+        place = np.full(cast.rows.height, -1, np.int64)
+        place[at] = np.arange(len(at))
+        if whole:
+            own = own.with_columns(domain=pl.concat_str("domain", "dot", "tld"), dot=pl.lit(""), tld=pl.lit(""))
+        domain = _Part.of(own["domain"], self._store(persons.ADDRESS, "host" if whole else "domain"))
+        tld = _Part.of(own["tld"], self._store(persons.ADDRESS, "tld"))
+
+        def ends(rows: I64, draws: Draws, anchor: I64) -> pa.LargeStringArray:
+            of = place[rows]
+            high, low = draws.pair(0)
+            pieces = [arrow(own["at"].gather(of)), domain.draw(of, of, high, anchor == persons.DOMAIN)[0]]
+            if not whole:
+                pieces += [arrow(own["dot"].gather(of)), tld.draw(of, of, low, anchor == persons.TLD)[0]]
+            return pc.binary_join_element_wise(*pieces, _text(""))
+
+        return ends
 
     def _in_order(self, one: Kind, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
         """The same in corpus order; an original that was to be kept goes too where a variant before it says it."""
@@ -192,6 +284,19 @@ class Rmft(Editor):
             fakes = one.fake(own, draws, reserved)
             usable = (one.normalise(fakes) != one.normalise(own)).to_numpy() if one.common else np.ones(len(rows), np.bool_)
             return arrow(fakes), usable
+
+        return make
+
+    def _keeping(self, one: Kind, values: pa.Array) -> _Make:
+        """Fakes that keep one part each, as far as the plan has it among its anchors; none once that is hard to have."""
+        assert one.keeping is not None
+        kept = one.keeping
+        parts = np.array([one.parts.index(name) for name in self.anchors if name in one.parts] or [-1])
+
+        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+            own = pl.Series(values.take(pa.array(rows)))
+            which = parts[pick(draws.again(0).pair(_ANCHOR)[0], len(parts))] if attempt < _EXTEND_AFTER else np.full(len(rows), -1)
+            return arrow(kept(own, draws, which)), np.ones(len(rows), np.bool_)
 
         return make
 

@@ -37,6 +37,7 @@ from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local, told
 from sanitize.engines.session import START, begin, is_local, where
 from sanitize.errors import ResourceError, UsageError
+from sanitize.kinds.kind import carried
 from sanitize.views import quote_name
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class Spark:
 
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
         """Run `work` on every task; yields each as it ends. A task whose worker is lost is tried again elsewhere, by Spark."""
-        for _, outcome in self._spread(work, tasks, None):
+        for _, outcome in self._spread(carried(work), tasks, None):
             assert isinstance(outcome, Done)
             yield outcome
 

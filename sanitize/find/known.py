@@ -64,7 +64,7 @@ class Known(Finder):
     def run(self, column: Column) -> Spans:
         """Every place of a known form that no span of its kind holds already."""
         assert self._forms is not None
-        forms, folded = self._forms, _Folded(Buffers.of(column.texts))
+        forms, folded = self._forms, Folded(Buffers.of(column.texts))
         both = [forms.flagged.find(folded.texts), forms.flagged.find_compatible(folded.texts)]
         joined = Matches(*(np.concatenate([getattr(one, name) for one in both]) for name in ("text_no", "start", "stop", "form")))
         text_no, start, stop = folded.original(joined)
@@ -122,7 +122,7 @@ def _read(path: Path, _time: int, _inode: int) -> _Forms:
     return _Forms(pq.read_table(path, partitioning=None).combine_chunks())
 
 
-class _Folded:
+class Folded:
     """A column of texts in which every run of white space is one blank, and the way back."""
 
     def __init__(self, buffers: Buffers) -> None:

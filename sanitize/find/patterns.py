@@ -46,7 +46,8 @@ class Found:
     """Occurrences in a column of texts, sorted by (text_no, start, longest first), and their distinct values.
 
     `start_byte` and `stop_byte` count from the text's first byte; `which` indexes `distinct`; `section` indexes `section_names`, -1
-    outside mail. `skipped` counts candidates that their kind's check refused, by (kind index, reason).
+    outside mail. `skipped` counts candidates that their kind's check refused, by (kind index, reason). `score`: how sure each is; None
+    where all are.
     """
 
     text_no: I64
@@ -59,6 +60,7 @@ class Found:
     section_names: list[str]
     distinct: Distinct
     skipped: dict[tuple[int, str], int]
+    score: npt.NDArray[np.float32] | None = None
 
 
 class Patterns:

@@ -7,11 +7,14 @@ distinct values; nothing sees a document.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +27,7 @@ from sanitize.keyed import Draws, pick
 WORD = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
+_GROUND = ("kind", "custom", "regex")  # files of the folder that hold no kind
 BOUND = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finder and verify
 
 
@@ -46,6 +50,8 @@ class Kind:
                `reserved`, from ranges that belong to nobody (RFC 2606, 5737, 3849; 555-01xx; test cards) where the kind has such.
     split      For kinds with parts: columns that give the value back when joined. `parts` names those a variant can keep as its
                anchor; the other columns are separators.
+    keeping    For kinds whose parts stand in no one order: the fake with one part of each value as it was, by its number in `parts` (-1:
+               none). A value of one part keeps nothing.
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
     gate       Words, and the pattern without the alternatives that need one of them: what is looked for in texts that hold none.
@@ -74,6 +80,7 @@ class Kind:
     check: Callable[[pl.Series], pl.Series] | None = None
     parts: tuple[str, ...] = ()
     split: Callable[[pl.Series], pl.DataFrame] | None = None
+    keeping: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
     not_before: bytes = WORD
     not_after: bytes = WORD
     opaque: bool = False
@@ -108,16 +115,21 @@ def kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str,
             raise PlanError(f"find.countries: no identifiers of {country!r} are known; {nearest(country, known_countries())}")
     return {
         name: one
-        for name, one in every_kind().items()
+        for name, one in house_kinds().items()
         if (one.country in chosen if one.country is not None else not one.asked or name in also)
     }
 
 
-@functools.cache
 def every_kind() -> dict[str, Kind]:
-    """Every kind there is, by name, in the order in which they are asked; the national identifiers too."""
+    """Every kind there is, by name: those of the house, then those that the plan at work brings (see `bringing`)."""
+    return _brought.get().kinds or house_kinds()
+
+
+@functools.cache
+def house_kinds() -> dict[str, Kind]:
+    """Every kind of the house, by name, in the order in which they are asked; the national identifiers too."""
     package = importlib.import_module("sanitize.kinds")
-    names = [module.name for module in pkgutil.iter_modules(package.__path__) if module.name != "kind" and not module.ispkg]
+    names = [module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in _GROUND and not module.ispkg]
     found: list[Kind] = [importlib.import_module(f"sanitize.kinds.{name}").KIND for name in names]
     for country in known_countries():
         found += importlib.import_module(f"sanitize.kinds.countries.{country.lower()}").KINDS
@@ -137,6 +149,53 @@ def kind(name: str) -> Kind:
         return every_kind()[name]
     except KeyError:
         raise PlanError(f"there is no kind {name}; {nearest(name, every_kind())}") from None
+
+
+class Definition(Protocol):
+    """A kind as plain data, which can go to another process."""
+
+    @property
+    def name(self) -> str: ...
+    def kind(self) -> Kind: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Brought:
+    definitions: tuple[Definition, ...] = ()
+    kinds: dict[str, Kind] = field(default_factory=dict)  # all there are; empty where there are those of the house alone
+
+
+_brought: ContextVar[_Brought] = ContextVar("brought", default=_Brought())  # noqa: B039 - nobody writes into it
+
+
+@contextlib.contextmanager
+def bringing(definitions: Sequence[Definition]) -> Iterator[None]:
+    """As long as it lasts, here and in the workers that are given tasks, these kinds are there as well."""
+    there = tuple(definitions)
+    every = house_kinds() | {one.name: one.kind() for one in there} if there else {}
+    before = _brought.set(_Brought(there, every))
+    try:
+        yield
+    finally:
+        _brought.reset(before)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Work for another process, with the kinds that are there in this one."""
+
+    work: Callable[[Any], Any]
+    definitions: tuple[Definition, ...]
+
+    def __call__(self, task: Any) -> Any:
+        with bringing(self.definitions):
+            return self.work(task)
+
+
+def carried(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What an engine sends to a worker instead of `work`."""
+    there = _brought.get().definitions
+    return Carried(work, there) if there else work
 
 
 def reshaped(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_] | None = None, first_lane: int = 0) -> pl.Series:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from sanitize.keyed import Draws, pick
-from sanitize.kinds.kind import WORD, Kind
+from sanitize.kinds.kind import I64, WORD, Kind
 from sanitize.spans import Buffers, arrow, cut, matches, splice
 
 UNSEEN = "[\u200b-\u200d\u2060\u00ad\ufeff]"
@@ -49,42 +50,90 @@ def _fake(names: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 def worded(values: pl.Series, draws: Draws, firsts: npt.NDArray[np.object_], lasts: npt.NDArray[np.object_], stay: str) -> pl.Series:
     """The values with every word drawn anew: the last one (or, before a comma, the first) from `lasts`, the others from `firsts`; single
     letters become other letters, words of the alternation `stay` are left, and letter case is as it was."""
-    buffers = Buffers.of(arrow(values))
-    starts, stops = matches(buffers, _WORD)
-    if not len(starts):
-        return values
-    row = np.searchsorted(buffers.offsets, starts, side="right") - 1
-    words = pl.Series(cut(buffers, starts, stops))
-    lower = words.str.to_lowercase()
-    initial = (words.str.len_chars() == 1).to_numpy()
-    kept = lower.str.contains(rf"\A(?:{stay})\z").to_numpy()
-    new = np.append(True, np.diff(row) != 0)
-    place = np.arange(len(row)) - np.maximum.accumulate(np.where(new, np.arange(len(row)), 0))
-    # the surname: the last word that is drawn, or the words before a comma
-    commas = np.append(values.str.find(",", literal=True).fill_null(-1).to_numpy().astype(np.int64), -1)[row]
-    free = np.flatnonzero(~kept & ~initial)
-    final = np.zeros(len(row), np.bool_)
-    final[free[np.append(np.diff(row[free]) != 0, True)] if len(free) else free] = True
-    final = np.where(commas > 0, stops - buffers.offsets[row] <= commas, final)
-    # a value of nothing but words that stay has its words drawn all the same
-    none = np.bincount(row[free], minlength=len(values)) == 0 if len(free) else np.ones(len(values), np.bool_)
-    kept &= ~none[row]
-    bits = draws.rows(row).u64(place.astype(np.uint64)) >> np.uint64(32)
-    name = np.where(final, lasts[pick(bits, len(lasts))], firsts[pick(bits, len(firsts))])
-    letter = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[pick(bits, 26)]
-    made = pl.DataFrame({"new": pl.Series(np.where(initial, letter, name), dtype=pl.String), "old": words})
+    words = Words.of(values, stay)
+    return words.said(words.drawn(draws, firsts, lasts), words.stays)
+
+
+def _keeping(names: pl.Series, draws: Draws, part: I64) -> pl.Series:
+    """The fake of each name with its given name (part 0) or its surname (part 1) left as it is, or neither (-1). What stands between is
+    drawn in any case, and a name of one word keeps nothing."""
+    words = Words.of(names, _STAY)
+    own = np.where(words.first, 0, np.where(words.final, 1, -1))
+    several = np.bincount(words.row[own >= 0], minlength=len(names)) > 1 if len(words.row) else np.zeros(len(names), np.bool_)
+    anchored = (own >= 0) & several[words.row] & (own == part[words.row])
+    return words.said(words.drawn(draws, *stores()), words.stays | anchored)
+
+
+@dataclass(frozen=True, repr=False)
+class Words:
+    """The words of some names: the row of each, its first byte and the byte after it among the bytes of all names, the text; whether it
+    `stays` (a title, a particle), is a single letter, is the surname (`final`) or the given name (`first`: the first of the others)."""
+
+    names: pl.Series
+    buffers: Buffers
+    row: I64
+    start: I64
+    stop: I64
+    text: pl.Series
+    stays: npt.NDArray[np.bool_]
+    letter: npt.NDArray[np.bool_]
+    final: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, names: pl.Series, stay: str = _STAY) -> Words:
+        """The words of a column of names. The surname is the last word that does not stay, or those before a comma."""
+        buffers = Buffers.of(arrow(names))
+        starts, stops = matches(buffers, _WORD)
+        row = np.searchsorted(buffers.offsets, starts, side="right") - 1
+        words = pl.Series(cut(buffers, starts, stops), dtype=pl.String)
+        initial = (words.str.len_chars() == 1).to_numpy()
+        kept = words.str.to_lowercase().str.contains(rf"\A(?:{stay})\z").to_numpy()
+        commas = np.append(names.str.find(",", literal=True).fill_null(-1).to_numpy().astype(np.int64), -1)[row]
+        free = np.flatnonzero(~kept & ~initial)
+        final = np.zeros(len(row), np.bool_)
+        final[free[np.append(np.diff(row[free]) != 0, True)] if len(free) else free] = True
+        final = np.where(commas > 0, stops - buffers.offsets[row] <= commas, final)
+        # a value of nothing but words that stay has its words drawn all the same
+        none = np.bincount(row[free], minlength=len(names)) == 0 if len(free) else np.ones(len(names), np.bool_)
+        return cls(names, buffers, row, starts, stops, words, kept & ~none[row], initial, final)
+
+    @property
+    def first(self) -> npt.NDArray[np.bool_]:
+        """Where the given name of each name stands, or its letter."""
+        others = np.flatnonzero(~self.stays & ~self.final)
+        found = np.zeros(len(self.row), np.bool_)
+        found[others[np.append(True, np.diff(self.row[others]) != 0)] if len(others) else others] = True
+        return found
+
+    def drawn(self, draws: Draws, firsts: npt.NDArray[np.object_], lasts: npt.NDArray[np.object_]) -> pl.Series:
+        """A word for each, in small letters: a surname, a given name, or a letter."""
+        new = np.append(True, np.diff(self.row) != 0)[: len(self.row)]
+        place = np.arange(len(self.row)) - np.maximum.accumulate(np.where(new, np.arange(len(self.row)), 0))
+        bits = draws.rows(self.row).u64(place.astype(np.uint64)) >> np.uint64(32)
+        name = np.where(self.final, lasts[pick(bits, len(lasts))], firsts[pick(bits, len(firsts))])
+        letter = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[pick(bits, 26)]
+        return pl.Series(np.where(self.letter, letter, name), dtype=pl.String)
+
+    def said(self, new: pl.Series, stays: npt.NDArray[np.bool_]) -> pl.Series:
+        """The names with other words, each in the letter case of the one before it, but for those that stay."""
+        if not len(self.row):
+            return self.names
+        shown = pl.select(pl.when(pl.Series(stays)).then(self.text).otherwise(cased(new, self.text))).to_series()
+        return pl.Series(self.names.name, splice(self.buffers, self.start, self.stop, arrow(shown)))
+
+
+def cased(new: pl.Series, old: pl.Series) -> pl.Series:
+    """Words in small letters, in the letter case of others: UPPER, Title, or as they are; a single capital makes a Title."""
+    made = pl.DataFrame({"new": new, "old": old})
     title = pl.col("new").str.slice(0, 1).str.to_uppercase() + pl.col("new").str.slice(1)
     upper = (pl.col("old") == pl.col("old").str.to_uppercase()) & (pl.col("old") != pl.col("old").str.to_lowercase())
-    cased = (
-        pl.when(pl.Series(kept))
-        .then(pl.col("old"))
-        .when(upper & (pl.col("old").str.len_chars() > 1))
+    return made.select(
+        pl.when(upper & (pl.col("old").str.len_chars() > 1))
         .then(pl.col("new").str.to_uppercase())
         .when(pl.col("old").str.contains(r"\A\p{Lu}"))
         .then(title)
         .otherwise(pl.col("new"))
-    )
-    return pl.Series(values.name, splice(buffers, starts, stops, arrow(made.select(cased).to_series())))
+    ).to_series()
 
 
 @functools.cache
@@ -121,6 +170,8 @@ KIND = Kind(
     pattern="",
     normalise=normalised,
     fake=_fake,
+    parts=("first", "last"),
+    keeping=_keeping,
     telling=telling,
     not_before=LETTERS,
     not_after=LETTERS,

@@ -113,6 +113,14 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What an index holds already, which other files are to be added to: its schema in standard form, and the paths that are left out."""
+
+    schema: pa.Schema
+    paths: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Survey:
     """What lies in the inputs. `units` and `files` are in corpus order; `bad` is in `units` too, one record each."""
 

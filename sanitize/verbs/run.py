@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -43,9 +42,12 @@ from sanitize.shown import by_kind, listed, show
 
 def command(
     inputs: Inputs,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False)],
     plan: PlanName = "rmft",
-    work: Annotated[Path | None, typer.Option(metavar="DIR", help="the private folder (default: OUT.private)", show_default=False)] = None,
+    work: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="the private folder (default: OUT.private; none where OUT is a URL)", show_default=False),
+    ] = None,
     set_: Changes = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
@@ -69,8 +71,13 @@ def command(
     strict: Strict = False,
     sample: SampleOf = "100%",
     verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
+    format: Annotated[str, typer.Option("--format", help="what the shards are: parquet, jsonl.zst or mds")] = "parquet",
     replace: Annotated[
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
+    ] = False,
+    keep_versions: Annotated[bool, typer.Option("--keep-versions", help="where OUT is a URL: leave what was published before")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="add the files that are new to what OUT holds; give them alone, or the whole folder again")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
     quiet: Quiet = False,
@@ -81,7 +88,14 @@ def command(
     from sanitize.run import run as go
 
     chosen = load_plan(plan, set_ or ())
-    settings = settings_of(locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace)
+    settings = settings_of(
+        locals(),
+        verify=one_of("--verify", verify, ("fast", "full", "off")),
+        format=format,
+        keep_versions=keep_versions,
+        replace=replace,
+        append=append,
+    )
     if dry_run:
         from sanitize.explain import explain as describe
         from sanitize.verbs.explain import explained

@@ -129,6 +129,36 @@ ORDER BY
   `group_no` NULLS LAST,
   `thing_id` NULLS LAST
 
+-- entities
+SELECT
+  `v`.`value_id`,
+  `o`.`entity_id`,
+  `v`.`kind`,
+  MIN(COALESCE(`v`.`normalised`, `v`.`value`)) AS `value`
+FROM `values` AS `v`
+INNER JOIN (
+  SELECT DISTINCT
+    `value_id`,
+    `entity_id`
+  FROM `occurrences`
+  WHERE
+    NOT `entity_id` IS NULL
+) AS `o`
+  ON `v`.`value_id` = `o`.`value_id`
+WHERE
+  `v`.`kind` IN (
+    SELECT
+      `kind`
+    FROM `chosen_kinds`
+  )
+GROUP BY
+  `v`.`value_id`,
+  `o`.`entity_id`,
+  `v`.`kind`
+ORDER BY
+  `v`.`value_id` NULLS LAST,
+  `v`.`kind` NULLS LAST
+
 -- exact_dup_links
 WITH `firsts` AS (
   SELECT

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sanitize import vault
 from sanitize.engines.child import Child, borrowed, spread
 from sanitize.engines.engine import Done
 from sanitize.engines.local import Local
@@ -60,6 +61,9 @@ def test_a_child_is_used_again_and_follows_its_parent(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert outcomes(called, [os.getpid]) == {0: first}
     assert outcomes(os.path.abspath, ["x"]) == {0: str(tmp_path / "x")}
+    for mask in (0o077, 0o022):
+        with vault.umask(mask):
+            assert outcomes(os.umask, [0]) == {0: mask}  # what it says is what was there before
     assert first != os.getpid()
     os.kill(int(str(first)), signal.SIGKILL)
     time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The statements that the pipeline runs, in Spark's words: the translation is the golden one, and none uses what engines understand differently."""
+"""The statements that the pipeline runs, in Spark's words: translations are golden, and none uses what engines understand differently."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).with_name("spark.sql")
 # what only `sanitize subject` asks, on the machine where it runs
 LOCAL = {"subject_places", "subject_documents", "subject_values", "subject_edits"}
-# functions that give the same in both, for all that our tables hold; windows and counts are BIGINT in one and INT in the other, so the engine casts
-SAME = {"count", "sum", "min", "max", "min_by", "coalesce", "row_number", "dense_rank", "round", "length", "substring", "cast", "case", "if"}
+# functions that give the same in both for all that our tables hold; where one says BIGINT and the other INT, the engine casts
+SAME = set("count sum min max min_by coalesce row_number dense_rank round length substring cast case if".split())
 
 
 def pipeline() -> Iterator[str]:
-    """The names of queries that stand as words in the sources: in a call, or in what a part needs. Verbs that look at tables are not meant."""
+    """The names of queries that the sources say: in a call, or in what a part needs. What people ask for by name is not meant."""
     known = set(queries())
     for path in sorted((ROOT / "sanitize").rglob("*.py")):
         if path.relative_to(ROOT / "sanitize").parts[0] in ("verbs", "demo.py", "ask.py"):

@@ -44,10 +44,12 @@ PLACES = re.compile(
     | vault/rounds/(values/\d{5}|forms)\.parquet
     | tables/(occurrences|partial_counts|ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
+    | fetched/\d{5}/.+ | tasks/fetch/\d{5}\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
     | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts/[a-z0-9_-]+\.parquet
       | chosen/(occurrences|skipped|ids)/\d{5}\.parquet | tasks/(choose-\d{5}|apply-\d{5}|counts|flagged|blacklist|look-[a-z0-9-]+)\.json
+      | tasks/pack-[a-z.]+-\d{5}\.json
       | (stage|edits|kept|rows|made|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet | sweep/(left-)?\d{5}\.parquet
-      | drops/\d{5}\.parquet | looks/[a-z0-9_/-]+\.parquet)""",
+      | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | looks/[a-z0-9_/-]+\.parquet)""",
     re.VERBOSE,
 )
 

@@ -6,20 +6,16 @@ from __future__ import annotations
 import numpy as np
 
 from sanitize.keyed import Draws
-from sanitize.kinds.countries.number import DIGITS, Bools, number, values_of, words
+from sanitize.kinds.countries.number import DIGITS, Bools, mod11_10, number, values_of, words
 from sanitize.kinds.kind import U8, drawn
 
 
 def _sound(rows: U8) -> Bools:
     value = values_of(rows)
-    product = np.full(len(rows), 10, np.int64)
-    for column in range(10):
-        total = (value[:, column] + product) % 10
-        product = 2 * np.where(total == 0, 10, total) % 11
     times = np.stack([(value[:, :10] == digit).sum(axis=1) for digit in range(10)], axis=1) if len(rows) else np.zeros((0, 10), np.int64)
     repeated = (times >= 2).sum(axis=1)
     thrice = (value[:, :8] == value[:, 1:9]) & (value[:, 1:9] == value[:, 2:10])
-    good: Bools = ((11 - product) % 10 == value[:, 10]) & (repeated == 1) & (times.max(axis=1, initial=0) <= 3) & ~thrice.any(axis=1)
+    good: Bools = mod11_10(rows) & (repeated == 1) & (times.max(axis=1, initial=0) <= 3) & ~thrice.any(axis=1)
     return np.asarray(good & (value[:, 0] != 0))
 
 

@@ -27,6 +27,14 @@ _GAP = (
     "(?:[ -]?(?:[Nn]umber|NUMBER|[Nn]ummer|[Nn]umero|[Nn]o[.]|[Nn]o|NO|[Nn]r[.]?|[Nn]um[.]?|"
     "ID|[Ii]d|n°|nº|№))?(?: is| est| ist|[ \\t:：#=-]){1,3}"
 )
+# Verhoeff's multiplication in the dihedral group of ten, and the powers of his permutation
+_TIMES = np.array(
+    [
+        [(a + b) % 5 if a < 5 and b < 5 else (a + b - 5) % 5 + 5 if a < 5 else (a - b) % 5 + 5 if b < 5 else (a - b) % 5 for b in range(10)]
+        for a in range(10)
+    ]
+)
+_STEP = np.array([1, 5, 7, 6, 2, 8, 3, 0, 9, 4])
 _ROUNDS = 400  # of drawing a fake again whose check does not fit; three rounds do for most
 
 
@@ -53,6 +61,37 @@ def luhn(rows: U8) -> Bools:
     value = values_of(rows)
     second = (rows.shape[1] - np.arange(rows.shape[1])) % 2 == 0
     good: Bools = np.where(second, 2 * value - 9 * (value > 4), value).sum(axis=1) % 10 == 0
+    return good
+
+
+def verhoeff(rows: U8) -> Bools:
+    """True where the last digit is Verhoeff's check digit (J. Verhoeff, Error Detecting Decimal Codes, 1969)."""
+    value = values_of(rows)
+    state, turned = np.zeros(len(rows), np.int64), np.arange(10)
+    for column in range(value.shape[1] - 1, -1, -1):
+        state = _TIMES[state, turned[value[:, column]]]
+        turned = _STEP[turned]
+    good: Bools = state == 0
+    return good
+
+
+def mod11_10(rows: U8) -> Bools:
+    """True where the last digit is the check digit of ISO 7064 MOD 11,10."""
+    value = values_of(rows)
+    product = np.full(len(rows), 10, np.int64)
+    for column in range(value.shape[1] - 1):
+        total = (value[:, column] + product) % 10
+        product = 2 * np.where(total == 0, 10, total) % 11
+    good: Bools = (11 - product) % 10 == value[:, -1]
+    return good
+
+
+def mod97(rows: U8) -> Bools:
+    """True where digits and capital letters (10 to 35) make a number whose remainder is that of ISO 7064 MOD 97-10."""
+    rest = np.zeros(len(rows), np.int64)
+    for value in values_of(rows).T:
+        rest = np.where(value > 9, rest * 100 + value, rest * 10 + value) % 97
+    good: Bools = rest == 1
     return good
 
 

@@ -1,0 +1,516 @@
+"""What other tools cost for the same work on the same texts, in CPU-seconds, each in a process of its own, taken in turn.
+
+    python -m benchmarks.peers --peers-python VENV/bin/python        benchmarks/results/peers.{json,md}
+    python -m benchmarks.peers --scale 0.1 --repeat 1 --results /tmp/x     a smoke run
+
+Three tables:
+
+*Rewriting*: Parquet in, every found value replaced, Parquet out, on generated mail. Once for e-mail addresses alone, which every tool
+knows, once for all kinds that a tool has (they differ: the table names them, and how many documents each one changed). Each tool
+replaces by its own means: Presidio's analyzer over a blank spaCy pipeline with its anonymizer, scrubadub's scrubber, datatrove's
+formatter, and as a floor `re.sub`. Ours is the whole command `sanitize run`, with what the others have not: the index, the leak check,
+the report. The plain copy reads and writes the same shards and is the ceiling of any tool. Slow tools get fewer documents of the same
+corpus; rates are MB of text per CPU-second after imports and a warm-up (ours too: the sum of its stages), and of the whole process.
+
+*Near-duplicates*: texts to candidate pairs, 128 permutations, shingles of five words, the same bands, in datasketch and rensa.
+
+*The RMFT paper's preprocessing* (000, section on complexity): 10,000 data points of 6 e-mails on average with 24,480 distinct addresses
+took it 15 min 25 s (RMFT) and 10 min 12 s (header deduplication). Ours: `sanitize run` with the plans `rmft` and `header_dedup` on N
+generated mails, wall time on all cores and CPU-seconds, with k (addresses a mail) and u (distinct ones), and the exponent of N fitted
+over what is left without the start. Another machine, other mail, another definition of a data point: only the order of magnitude and the
+exponent say something.
+
+Peers are pinned in the extra `[peers]`; one that is not there is said to be missing. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))  # the workers are run as files, by interpreters without sanitize
+
+from benchmarks import detection  # noqa: E402
+
+Clean = Callable[[list[str]], list[str]]
+EMAIL = "EMAIL_ADDRESS"
+# MB of text that each gets: some seconds of work each
+MB = {
+    "plain copy": 100.0,
+    "sanitize": 100.0,
+    "re": 20.0,
+    "datatrove": 20.0,
+    "scrubadub": 4.0,
+    "presidio": 1.5,
+    "near_dup": 20.0,
+    "datasketch": 4.0,
+    "rensa": 20.0,
+}
+JOBS = ("addresses", "all kinds")
+DISTRIBUTIONS = {"presidio": ("presidio-analyzer", "presidio-anonymizer"), "re": ()}
+PAPER = {"rmft": 15 * 60 + 25, "header_dedup": 10 * 60 + 12}  # seconds
+SIZES = (2_500, 5_000, 10_000, 20_000, 40_000)
+NEAR = {"permutations": 128, "shingle": 5}
+
+
+# --- rewriters: built once, then given the texts ---------------------------------------------------------------------------------------
+
+
+def plain_re(job: str) -> tuple[Clean, Sequence[str]]:
+    """`re.sub` for each kind, by the patterns that one writes in an afternoon."""
+    kinds = [EMAIL] if job == "addresses" else [kind for kind in detection.PLAIN if kind not in ("PERSON", "DATE_TIME", "AGE")]
+    made = [(f"[{kind}]", re.compile(detection.PLAIN[kind])) for kind in kinds]
+
+    def clean(texts: list[str]) -> list[str]:
+        out = []
+        for text in texts:
+            for label, pattern in made:
+                text = pattern.sub(label, text)
+            out.append(text)
+        return out
+
+    return clean, kinds
+
+
+def datatrove(job: str) -> tuple[Clean, Sequence[str]]:
+    from datatrove.pipeline.formatters import PIIFormatter
+
+    block = PIIFormatter(remove_ips=job != "addresses")
+    return lambda texts: [block.format(text) for text in texts], [EMAIL] if job == "addresses" else [EMAIL, "IP_ADDRESS"]
+
+
+def scrubadub(job: str) -> tuple[Clean, Sequence[str]]:
+    import scrubadub as package
+
+    scrubber = package.Scrubber(locale="en_US")
+    if job == "addresses":
+        for name in list(scrubber._detectors):
+            if name != "email":
+                scrubber.remove_detector(name)
+    return lambda texts: [scrubber.clean(text) for text in texts], sorted(scrubber._detectors)
+
+
+def presidio(job: str) -> tuple[Clean, Sequence[str]]:
+    from presidio_anonymizer import AnonymizerEngine
+
+    analyzer, wanted = detection.presidio_analyzer()
+    kinds = [EMAIL] if job == "addresses" else [kind for kind in wanted if kind != "DATE_TIME"]
+    anonymizer = AnonymizerEngine()
+
+    def clean(texts: list[str]) -> list[str]:
+        return [
+            str(anonymizer.anonymize(text=text, analyzer_results=analyzer.analyze(text=text, language="en", entities=kinds)).text)
+            for text in texts
+        ]
+
+    return clean, kinds
+
+
+REWRITERS: dict[str, Callable[[str], tuple[Clean, Sequence[str]]]] = {
+    "re": plain_re,
+    "datatrove": datatrove,
+    "scrubadub": scrubadub,
+    "presidio": presidio,
+}
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, Any]:
+    """Read the first documents of a corpus, replace, write them again: rate, share of documents changed, memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pa.set_cpu_count(1)
+    clean, kinds = (None, []) if name == "plain copy" else REWRITERS[name](job)
+    if clean:
+        clean([f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)])  # not timed: what is built at first use
+    began, wall = _used(), time.perf_counter()
+    bytes_in = documents = changed = 0
+    with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
+        for no, path in enumerate(sorted(source.glob("*.parquet"))):
+            shard = pq.ParquetFile(path)
+            with pq.ParquetWriter(f"{scratch}/{no}.parquet", shard.schema_arrow, compression="zstd", compression_level=1) as out:
+                for batch in shard.iter_batches(1_000 if clean else 10_000, use_threads=False):
+                    place = batch.schema.get_field_index("text")
+                    if clean:
+                        texts = batch.column(place).to_pylist()
+                        made = clean(texts)
+                        changed += sum(one != other for one, other in zip(texts, made, strict=True))
+                        batch = batch.set_column(place, batch.schema.field(place), pa.array(made, batch.schema.field(place).type))
+                        bytes_in += sum(len(text.encode()) for text in texts)
+                    else:
+                        bytes_in += batch.column(place).nbytes
+                    documents += len(batch)
+                    out.write_batch(batch)
+                    if bytes_in >= megabytes * 1e6:
+                        break
+            if bytes_in >= megabytes * 1e6:
+                break
+    spent = _used() - began
+    return {
+        "kinds": list(kinds),
+        "text_mb": bytes_in / 1e6,
+        "documents": documents,
+        "changed": changed / documents,
+        "cpu_s": spent,
+        "wall_s": time.perf_counter() - wall,
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+# --- near-duplicates -------------------------------------------------------------------------------------------------------------------
+
+
+def _texts(source: Path, megabytes: float) -> list[str]:
+    import pyarrow.parquet as pq
+
+    texts: list[str] = []
+    size = 0
+    for path in sorted(source.glob("*.parquet")):
+        for batch in pq.ParquetFile(path).iter_batches(1_000, columns=["text"], use_threads=False):
+            texts += batch.column(0).to_pylist()
+            size += batch.column(0).nbytes
+            if size >= megabytes * 1e6:
+                return texts
+    return texts
+
+
+def _shingles(text: str) -> list[str]:
+    words = re.findall(r"[a-z0-9\u0080-\U0010ffff]+", text.lower())
+    size = NEAR["shingle"]
+    return [" ".join(words[at : at + size]) for at in range(max(1, len(words) - size + 1))]
+
+
+def near_datasketch(texts: list[str], bands: int, rows: int) -> int:
+    """Pairs that datasketch would compare."""
+    from datasketch import MinHash, MinHashLSH
+
+    index, first, pairs = MinHashLSH(num_perm=NEAR["permutations"], params=(bands, rows)), MinHash(num_perm=NEAR["permutations"]), 0
+    for number, text in enumerate(texts):
+        one = first.copy()
+        one.update_batch([shingle.encode() for shingle in _shingles(text)])
+        pairs += len(index.query(one))
+        index.insert(number, one)
+    return pairs
+
+
+def near_rensa(texts: list[str], bands: int, rows: int) -> int:
+    """The same in rensa, whose index takes as many permutations as it has bands and rows."""
+    from rensa import RMinHash, RMinHashLSH
+
+    index, pairs = RMinHashLSH(0.8, bands * rows, bands), 0
+    for number, text in enumerate(texts):
+        one = RMinHash(bands * rows, 1)
+        one.update(_shingles(text))
+        pairs += len(index.query(one))
+        index.insert(number, one)
+    return pairs
+
+
+def near(name: str, source: Path, megabytes: float, bands: int, rows: int) -> dict[str, Any]:
+    """Texts to candidate pairs, in memory: CPU-seconds and pairs."""
+    if name == "near_dup":
+        from benchmarks.bench_reduce import near_dups, texts_of
+
+        count = len(_texts(source, megabytes))
+        batches = texts_of(source, count)
+        size = sum(int(batch.nbytes) for batch in batches)
+        with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
+            near_dups([batches[0].slice(0, 100)], bands, rows, Path(scratch))  # not timed, as below
+            began = _used()
+            pairs = near_dups(batches, bands, rows, Path(scratch))
+    else:
+        texts = _texts(source, megabytes)
+        count, size = len(texts), sum(len(text.encode()) for text in texts)
+        work = near_datasketch if name == "datasketch" else near_rensa
+        work(texts[:100], bands, rows)
+        began = _used()
+        pairs = work(texts, bands, rows)
+    return {"documents": count, "text_mb": size / 1e6, "cpu_s": _used() - began, "pairs": pairs}
+
+
+# --- ours, and the turns ---------------------------------------------------------------------------------------------------------------
+
+
+def plan_of(job: str, folder: Path) -> Path:
+    """The plan `redact`, for addresses alone or for all that it names."""
+    path = folder / f"redact_{job.split()[0]}.toml"
+    text = (ROOT / "sanitize" / "plans" / "redact.toml").read_text("utf-8")
+    path.write_text(text if job != "addresses" else re.sub(r"kinds = \[.*\]", f'kinds = ["{EMAIL}"]', text), "utf-8")
+    return path
+
+
+def ours(source: Path, plan: str, scratch: Path, *options: str) -> dict[str, Any]:
+    """One whole `sanitize run` in a process of its own."""
+    from benchmarks.bench import ONE_THREAD, measured  # not at the top: peers are run by interpreters without sanitize
+
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    console = str(Path(sys.executable).with_name("sanitize"))
+    command = [console, "run", str(source), "-o", str(scratch / "out"), "--plan", plan, "--seed", "0", *options, "--json"]
+    try:
+        said, outside = measured(command, **ONE_THREAD)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return {"said": said, **outside, "stages_cpu_s": sum(one["cpu_s"] for one in said["stages"].values())}
+
+
+def handed(python: str, *arguments: str) -> dict[str, Any] | str:
+    """What a worker gave in a process of its own, with what that process used; or why it gave nothing."""
+    from benchmarks.bench import ONE_THREAD, measured
+
+    command = [python, str(Path(__file__)), *arguments]
+    try:
+        said, outside = measured(command, **ONE_THREAD, PYTHONPATH=str(ROOT))
+    except SystemExit:
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
+        again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # to see why
+        last = (again.stderr.strip().splitlines() or ["?"])[-1]
+        missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
+        return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
+    return {**said, "process_cpu_s": outside["cpu_s"]}
+
+
+def worked(arguments: Sequence[str]) -> None:
+    """A worker: prints one JSON object."""
+    what, name, source, megabytes, *rest = arguments
+    if what == "near":
+        found = near(name, Path(source), float(megabytes), int(rest[0]), int(rest[1]))
+    else:
+        found = rewrite(name, rest[0], Path(source), float(megabytes))
+    known = DISTRIBUTIONS.get(name, () if name in ("plain copy", "near_dup") else (name,))
+    print(json.dumps({**found, "packages": {one: importlib.metadata.version(one) for one in known}}))
+
+
+def middle(rounds: Sequence[dict[str, Any]], *fields: str) -> dict[str, Any]:
+    """The last round with the medians of some fields."""
+    return {**rounds[-1], **{field: statistics.median(one[field] for one in rounds) for field in fields}}
+
+
+def rewriting(source: Path, mb: dict[str, float], given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """The first table: for each job and tool, medians over rounds in which the tools took turns."""
+    found: dict[str, Any] = {}
+    for job in JOBS:
+        rounds: dict[str, list[dict[str, Any]]] = {}
+        missing: dict[str, str] = {}
+        for _ in range(given.repeat):
+            for name in ("plain copy", *REWRITERS):
+                if name in missing:
+                    continue
+                python = sys.executable if name in ("plain copy", "re") else given.peers_python
+                got = handed(python, "--worker", "rewrite", name, str(source), str(mb[name]), job)
+                if isinstance(got, str):
+                    missing[name] = got
+                else:
+                    rounds.setdefault(name, []).append(got)
+                print(f"{job}, {name}: {got if isinstance(got, str) else round(got['cpu_s'], 2)}", file=sys.stderr)
+            whole = ours(source, str(plan_of(job, scratch)), scratch / "run", "--workers", "1")
+            said = whole["said"]
+            assert said["leaks"] == 0
+            kinds = [kind for kind, one in said["by_kind"].items() if one["replaced"]]
+            one = {
+                "kinds": [EMAIL] if job == "addresses" else kinds,
+                "text_mb": said["text_bytes"] / 1e6,
+                "documents": said["documents_in"],
+                "cpu_s": whole["stages_cpu_s"],
+                "process_cpu_s": whole["cpu_s"],
+                "peak_rss_mb": whole["peak_rss_mb"],
+                "packages": {},
+            }
+            rounds.setdefault("sanitize", []).append(one)
+            print(f"{job}, sanitize: {one['cpu_s']:.2f}", file=sys.stderr)
+        table = {name: middle(each, "cpu_s", "process_cpu_s", "peak_rss_mb") for name, each in rounds.items()}
+        rate = table["sanitize"]["text_mb"] / table["sanitize"]["cpu_s"]
+        for one in table.values():
+            one["mb_per_cpu_s"] = one["text_mb"] / one["cpu_s"]
+            one["sanitize_is_times"] = rate / one["mb_per_cpu_s"]
+        found[job] = table | {name: {"missing": why} for name, why in missing.items()}
+    return found
+
+
+def near_duplicates(source: Path, mb: dict[str, float], given: argparse.Namespace) -> dict[str, Any]:
+    """The second table."""
+    from sanitize.drop.near_dup import geometry
+
+    bands, rows = geometry(0.8, NEAR["permutations"])
+    rounds: dict[str, list[dict[str, Any]]] = {}
+    missing: dict[str, str] = {}
+    for _ in range(given.repeat):
+        for name in ("near_dup", "datasketch", "rensa"):
+            if name in missing:
+                continue
+            python = sys.executable if name == "near_dup" else given.peers_python
+            got = handed(python, "--worker", "near", name, str(source), str(mb[name]), str(bands), str(rows))
+            if isinstance(got, str):
+                missing[name] = got
+            else:
+                rounds.setdefault(name, []).append(got)
+            print(f"near-duplicates, {name}: {got if isinstance(got, str) else round(got['cpu_s'], 2)}", file=sys.stderr)
+    table = {name: middle(each, "cpu_s", "process_cpu_s") for name, each in rounds.items()}
+    rate = table["near_dup"]["text_mb"] / table["near_dup"]["cpu_s"]
+    for one in table.values():
+        one["mb_per_cpu_s"] = one["text_mb"] / one["cpu_s"]
+        one["sanitize_is_times"] = rate / one["mb_per_cpu_s"]
+    missed = {name: {"missing": why} for name, why in missing.items()}
+    return {"bands": bands, "rows": rows, **NEAR, "tools": table | missed}
+
+
+def preprocessing(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """The third table: wall time and CPU-seconds by N, k and u, and the exponent of N."""
+    from benchmarks import corpora
+    from benchmarks.bench import apart
+    from benchmarks.scale import fitted
+
+    found: dict[str, Any] = {}
+    sizes = [max(200, round(size * given.scale)) for size in SIZES]
+    for plan in PAPER:
+        rows = []
+        for size in sizes:
+            about = apart(corpora.build_count, "dense", size, given.dir)
+            each = [ours(Path(str(about["path"])), plan, scratch / "run") for _ in range(given.repeat)]
+            emails = each[-1]["said"]["by_kind"][EMAIL]
+            rows.append(
+                {
+                    "N": size,
+                    "k": emails["occurrences"] / size,
+                    "u": emails["values"],
+                    "wall_s": statistics.median(one["wall_s"] for one in each),
+                    "cpu_s": statistics.median(one["cpu_s"] for one in each),
+                }
+            )
+            print(f"{plan}, N = {size:,}: {rows[-1]['wall_s']:.1f} s, {rows[-1]['cpu_s']:.1f} CPU-s", file=sys.stderr)
+        found[plan] = {
+            "paper_s": PAPER[plan],
+            "runs": rows,
+            "fit": fitted([one["N"] / 1e3 for one in rows], [one["cpu_s"] for one in rows]),
+        }
+    return found
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The three tables to read."""
+    about = result["machine"]
+    lines = [
+        "# Beside other tools",
+        "",
+        f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}. Medians of {result['repeat']}, one thread; "
+        "`python -m benchmarks.peers` makes this page, and its docstring says what was done. Only ratios travel to other machines.",
+    ]
+    for job, table in result["rewriting"].items():
+        lines += [
+            "",
+            f"## Found and replaced, Parquet to Parquet: {job}",
+            "",
+            "| tool | kinds | text, MB | documents changed | MB per CPU-s | with start-up | `sanitize run` is |",
+            "|---|---|--:|--:|--:|--:|--:|",
+        ]
+        for name, one in sorted(table.items(), key=lambda pair: -pair[1].get("mb_per_cpu_s", 0)):
+            if "missing" in one:
+                lines.append(f"| {name} | {one['missing']} | | | | | |")
+                continue
+            versions = ", ".join(one["packages"].values())
+            kinds = "none" if name == "plain copy" else str(len(one["kinds"]))
+            changed = f"{one['changed']:.0%}" if one.get("changed") else ""
+            lines.append(
+                f"| {name} {versions} | {kinds} | {one['text_mb']:.1f} | {changed} | {one['mb_per_cpu_s']:.3g} "
+                f"| {one['text_mb'] / one['process_cpu_s']:.3g} | {one['sanitize_is_times']:.2g}x |"
+            )
+        lines += [
+            "",
+            *(f"{name}: {', '.join(one['kinds'])}." for name, one in table.items() if job != "addresses" and one.get("kinds")),
+        ]
+    pairs = result["near_duplicates"]
+    lines += [
+        "",
+        f"## Near-duplicates: candidate pairs ({pairs['permutations']} permutations, {pairs['bands']} bands of {pairs['rows']})",
+        "",
+        "| tool | documents | pairs | MB per CPU-s | `near_dup` is |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for name, one in pairs["tools"].items():
+        said = (
+            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} | {one['sanitize_is_times']:.2g}x |"
+            if "pairs" in one
+            else f"{one['missing']} | | | |"
+        )
+        lines.append(f"| {' '.join([name, *one.get('packages', {}).values()])} | {said}")
+    lines += [
+        "",
+        "## The RMFT paper's preprocessing",
+        "",
+        "| plan | N | k | u | wall, s | CPU-s | the paper, s (N = 10,000, k = 6, u = 24,480) |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for plan, one in result["preprocessing"].items():
+        lines += [
+            f"| {plan} | {row['N']:,} | {row['k']:.1f} | {row['u']:,} | {row['wall_s']:.1f} | {row['cpu_s']:.1f} | {one['paper_s']} |"
+            for row in one["runs"]
+        ]
+        fit = one["fit"]
+        lines.append(
+            f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} + {fit['per_mb']:.2f} a thousand | N k log u |"
+            if plan == "rmft"
+            else f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} + {fit['per_mb']:.2f} a thousand | N log N |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers (default: this one)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, for a smoke run")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--dir", type=Path, help="where corpora and scratch copies lie")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.worker:
+        return worked(given.worker)
+    from benchmarks import corpora
+    from benchmarks.bench import apart, machine
+
+    given.dir = given.dir or corpora.folder()
+    given.dir.mkdir(parents=True, exist_ok=True)
+    mb = {name: size * given.scale for name, size in MB.items()}
+    source = Path(str(apart(corpora.build, "dense", max(1, round(MB["sanitize"] * given.scale)), given.dir)["path"]))
+    scratch = Path(tempfile.mkdtemp(dir=given.dir))
+    try:
+        result = {
+            "date": datetime.date.today().isoformat(),
+            "machine": machine(),
+            "repeat": given.repeat,
+            "rewriting": rewriting(source, mb, given, scratch),
+            "near_duplicates": near_duplicates(source, mb, given),
+            "preprocessing": preprocessing(given, scratch),
+        }
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    given.results.mkdir(parents=True, exist_ok=True)
+    (given.results / "peers.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    (given.results / "peers.md").write_text(markdown(result), "utf-8")
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""What a plan looks for, as one value: it travels from the plan to the index, to a stream, and to every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sanitize.kinds.custom import Custom
+from sanitize.part import Finder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sought:
+    """Finders (settled); countries whose own kinds are looked for; kinds `named` that are looked for on request alone; and the plan's
+    own kinds.
+
+    Countries and names are sorted, so that two plans which look for the same share an index.
+    """
+
+    finders: tuple[Finder, ...] = (Finder(use="patterns"),)
+    countries: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    customs: tuple[Custom, ...] = ()
+
+    def told(self, hidden: Callable[[object], str]) -> dict[str, Any]:
+        """The same in plain data: what an index is known by. Of a list of words it has what `hidden` makes of it."""
+        finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
+        told = {"finders": finders, "countries": list(self.countries), "named": list(self.named)}
+        customs = [{**one.finds(), **({"words": hidden(one.words)} if one.words else {})} for one in self.customs]
+        return {**told, "customs": customs} if customs else told
