@@ -146,7 +146,8 @@ def begin(workers: int, spill: Path, memory_limit: str, master: str | None, remo
     with _unheard():
         threading.Thread(target=start, daemon=True).start()
         try:
-            session = made.result(START)
+            made.result(START)
+            session = builder.getOrCreate()  # the same, now of this thread too
             version = str(session.version)
         except Exception as error:
             place = (remote or master or "the cluster of the environment").split(";")[0]  # a token may follow
