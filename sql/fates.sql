@@ -26,7 +26,7 @@ apart AS (
     FROM touched
     WHERE replacement IS NOT NULL
     UNION ALL
-    SELECT doc_no, cell, start_byte, stop_byte, kind, CAST(NULL AS BIGINT) AS edit_start, CAST(NULL AS VARCHAR) AS replacement
+    SELECT doc_no, cell, start_byte, stop_byte, kind, min(edit_start) AS edit_start, max(replacement) AS replacement
     FROM touched
     GROUP BY doc_no, cell, start_byte, stop_byte, kind
     HAVING count(replacement) = 0

@@ -216,8 +216,8 @@ WITH `touched` AS (
     `start_byte`,
     `stop_byte`,
     `kind`,
-    CAST(NULL AS BIGINT) AS `edit_start`,
-    CAST(NULL AS STRING) AS `replacement`
+    MIN(`edit_start`) AS `edit_start`,
+    MAX(`replacement`) AS `replacement`
   FROM `touched`
   GROUP BY
     `doc_no`,

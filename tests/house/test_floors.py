@@ -16,6 +16,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition", "recapture"),
     ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions"),
+    ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed", "remote", "sought", "persons", "aliases"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
