@@ -257,7 +257,7 @@ class Editor(Part):
     def appends(self) -> bool:
         """Whether documents can be added to those that it has edited: what it does in one hangs on no later one, beyond what is counted for
         every editor."""
-        return not (self.unit or self.looks) and set(self.needs) <= {"firsts", "value_ids", "known_values", "part_stores"}
+        return not (self.unit or self.looks or self.links) and set(self.needs) <= {"firsts", "value_ids", "known_values", "part_stores"}
 
     def streamed(self, where: str) -> Self:
         """The same as a stream runs it, which knows only what came before; `where` opens the PlanError where that cannot be."""

@@ -292,6 +292,7 @@ def test_what_cannot_be_linked_says_what_to_do(tmp_path: Path, use: str, change:
 
 def test_a_stream_says_where_linked_works(tmp_path: Path) -> None:
     editor = plan(tmp_path, "rmft").editors[0]
+    assert not editor.appends  # new documents may say who is meant in earlier ones
     with pytest.raises(PlanError, match=r"edit\[0\]\.linked.*sanitize run"):
         editor.streamed("p.toml: edit[0]")
     with pytest.raises(PlanError, match="sanitize run"):
