@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
-from sanitize.errors import LeakFound, OutputBroken, UsageError
+from sanitize.errors import UsageError
 from sanitize.find.known import listed_for
 from sanitize.forms import write_passes
 from sanitize.full import full
@@ -42,9 +41,9 @@ from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
 from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
-from sanitize.shards import Corpus, Documents, sha256, write_json
+from sanitize.shards import Corpus, sha256, write_json
 from sanitize.target import Target
-from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
+from sanitize.verify import VerifyTask, judge, leak, opaque_of, scan, verify_task
 
 
 class Run(Target):
@@ -126,13 +125,6 @@ class Run(Target):
         with self.index.stages.measure("publish"):
             self._publish(summary, applied)
         return {**summary, **self._appended(), "changed": True, **self._spent(began, found["text_bytes"])}
-
-    def _read_now(self) -> Documents:
-        """The documents of the last part, as far as they lie where they lay: an append does not need the earlier ones any more."""
-        here, first = self.index.documents, self.index.ranges[self.parts[-1].first][0]
-        if len(self.parts) == 1:
-            return here
-        return replace(here, sources=tuple(source for source in here.sources if source.first_doc_no >= first and source.is_there()))
 
     def _ledger(self) -> list[dict[str, Any]]:
         """What mechanisms with a claim spent."""
@@ -337,7 +329,7 @@ class Run(Target):
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
-        self._judge(seen, second=set(again))
+        judge(seen, second=set(again))
         crash.at("run:judged")
         found = {"mode": mode, "values_checked": checked, "swept": swept, "kinds": sorted(self.plan.checked)}
         return found if mode == "fast" else {**found, **self._verify_fully()}
@@ -503,28 +495,6 @@ class Run(Target):
             columns=tuple(name for name in self.index.documents.schema.names if self.index.policies[name] != "drop"),
         )
 
-    def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
-        """Raise for what must not be published."""
-        leaks = [leak for result in seen for leak in result["leaks"]]
-        left = sum(result["swept"] for no, result in enumerate(seen) if no in second)
-        if leaks or left:
-            columns: dict[tuple[str, str], int] = {}
-            for column, kind, _ in leaks:
-                columns[column, kind] = columns.get((column, kind), 0) + 1
-            where = (
-                "; ".join(f"column {column}: {times} {kind}" for (column, kind), times in sorted(columns.items())) or f"{left} in the texts"
-            )
-            raise LeakFound(
-                f"values that had to go are still there ({where}); nothing was published. "
-                "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN)"
-            )
-        for no, result in enumerate(seen):
-            if result["kept_seen"] != result["kept_planned"]:
-                raise OutputBroken(
-                    f"shard {no}: {result['kept_planned']} originals were to be kept and {result['kept_seen']} are there; "
-                    "this is a bug of ours. Nothing was published"
-                )
-
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for size, known in self.index.input_files]
         parts = append.told(self.parts, self.index.batches)
@@ -554,20 +524,6 @@ class Run(Target):
                 still=self._still,
                 leaks_in=self._leaks_in,
             )
-
-    def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
-        """What this command took, and where its results lie."""
-        seconds = time.monotonic() - began
-        return {
-            "notes": self.index.notes,
-            "text_bytes": text_bytes,
-            "stages": self.index.stages.found,
-            "seconds": round(seconds, 2),
-            "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
-            "out": self.named or str(self.out),
-            "work": str(self.index.work),
-        }
 
 
 def _column(path: Path, name: str) -> npt.NDArray[np.int64]:

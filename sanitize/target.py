@@ -5,8 +5,9 @@ how it is told and written down. The hall (run.py) is a `Target` that makes it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sanitize.errors import OutputBroken, UsageError
 from sanitize.indexing import Indexing
 from sanitize.plan import Plan
 from sanitize.publish import Job
-from sanitize.shards import Corpus
+from sanitize.shards import Corpus, Documents
 from sanitize.taken import Taken
 from sanitize.verify import VERSION as VERIFY
 
@@ -52,9 +53,9 @@ class Target:
     def _go_on(self) -> None:
         """Go on behind what OUT holds. UsageError where it is not there, or not of this plan and index."""
         append.refuse(self.plan)
-        batches, replace = self.index.batches, self.index.settings.replace
+        batches, anew = self.index.batches, self.index.settings.replace
         there = (self.out / "manifest.json").is_file()
-        if not there and not replace:
+        if not there and not anew:
             raise UsageError(
                 f"{self.out}: is not there to be added to; run the same command without --append first, or use --replace to make it of all "
                 "that the index holds"
@@ -75,6 +76,27 @@ class Target:
         files = append.told(self.parts, self.index.batches)[-1]["inputs"]
         documents = self.index.documents.count - self.index.ranges[last.first][0]
         return {"appended": {"files": files, "documents": documents, "shards": last.stop - last.first}}
+
+    def _read_now(self) -> Documents:
+        """The documents of the last part, as far as they lie where they lay: an append does not need the earlier ones any more."""
+        here, first = self.index.documents, self.index.ranges[self.parts[-1].first][0]
+        if len(self.parts) == 1:
+            return here
+        return replace(here, sources=tuple(source for source in here.sources if source.first_doc_no >= first and source.is_there()))
+
+    def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
+        """What this command took, and where its results lie."""
+        seconds = time.monotonic() - began
+        return {
+            "notes": self.index.notes,
+            "text_bytes": text_bytes,
+            "stages": self.index.stages.found,
+            "seconds": round(seconds, 2),
+            "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
+            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
+            "out": self.named or str(self.out),
+            "work": str(self.index.work),
+        }
 
     def _stands(self, part: Part) -> bool:
         """True where a part was published, unless somebody is to be forgotten since: its shards then stay as they are."""

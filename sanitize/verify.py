@@ -304,6 +304,28 @@ def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> Lea
     return error
 
 
+def judge(seen: Sequence[Mapping[str, Any]], second: set[int]) -> None:
+    """Raise for what must not be published, of what `verify_task` says of all shards: LeakFound, or OutputBroken where an original that
+    was to be kept is not there. What is left over in a text counts in those of the `second` look."""
+    leaks = [one for result in seen for one in result["leaks"]]
+    left = sum(result["swept"] for no, result in enumerate(seen) if no in second)
+    if leaks or left:
+        columns: dict[tuple[str, str], int] = {}
+        for column, kind, _ in leaks:
+            columns[column, kind] = columns.get((column, kind), 0) + 1
+        where = "; ".join(f"column {column}: {times} {kind}" for (column, kind), times in sorted(columns.items())) or f"{left} in the texts"
+        raise LeakFound(
+            f"values that had to go are still there ({where}); nothing was published. "
+            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN)"
+        )
+    for no, result in enumerate(seen):
+        if result["kept_seen"] != result["kept_planned"]:
+            raise OutputBroken(
+                f"shard {no}: {result['kept_planned']} originals were to be kept and {result['kept_seen']} are there; "
+                "this is a bug of ours. Nothing was published"
+            )
+
+
 def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, Any], spill: Path) -> Iterator[VerifyTask]:
     """The shards of a published corpus, each with the tables that say what was kept and replaced in it."""
     documents = Documents.from_json(described["documents"])
