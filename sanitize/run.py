@@ -595,6 +595,8 @@ def run(
     work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{out}.private")
     out = remote_out.mirror(work, str(out)) if prefix else Path(out)
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    if prefix is not None:
+        remote_out.apart(inputs, prefix.shown)
     vault.apart(inputs, None if prefix else out, work)
     if settings.known:
         with bringing(plan.customs):

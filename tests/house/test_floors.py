@@ -18,6 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition", "recapture"),
     ("views", "decoded", "figures", "notebook", "forecast", "masked"),
+    ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed", "remote"),
     ("ledger", "past", "seen", "matcher", "sought", "overlaps", "lexicon"),
