@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from sanitize import batches, corpus, index, tables
+from sanitize import batches, corpus, index, tables, vault
 from sanitize.batches import Batch
 from sanitize.cells import Leaf
 from sanitize.corpus import leaf_named, policies_for
@@ -175,8 +175,6 @@ class Described:
                     self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in found.units]))
             if moved:
                 self.notes.append(f"{moved:,} of the given files are, byte for byte, ones that were read before; they were not added again")
-        elif last is not None:
-            raise UsageError(f"{self.work}: an append was begun and is not published; run it to its end first")
         self._open_anew = batches.opened([(size, known) for size, known in self._new_files], last, replace=self.settings.replace)
 
     def _same_index(self, described: Mapping[str, Any], there: Sequence[Batch]) -> None:
@@ -279,7 +277,8 @@ class Described:
         if self.closed:
             described = read_json(self.work / "index.json") or {}
             told = [{**one, "published": True} for one in described["batches"]]
-            write_json(self.work / "index.json", {**described, "batches": told})
+            with vault.umask(0o077):  # OUT is written under the user's own mask, this is not for others
+                write_json(self.work / "index.json", {**described, "batches": told})
 
     @property
     def input_files(self) -> list[list[Any]]:

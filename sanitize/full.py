@@ -3,6 +3,7 @@
 Values go in passes (sanitize/forms.py); in each pass every shard is looked at once, in workers. What a cell holds is judged as in the
 fast check: inside a kept original it belongs there, in whatever form; else it is a leak. What pages and raw bytes hold beyond what the
 rows hold (a dictionary entry no row uses, a key of the footer) is a leak too. Forms that say little are counted apart, as ambiguous.
+Names of people who are to be forgotten belong nowhere, and are looked for in the first pass, decoded too.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize import mentions
 from sanitize.cells import flatten, leaves
-from sanitize.decoded import digests, views
+from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.engine import Engine
 from sanitize.formats import by_suffix
 from sanitize.forms import FULL, Needles
@@ -64,6 +66,7 @@ class Look:
     needles: Path
     digests: Path | None  # what may be a digest is written here, in the first pass
     shard: VerifyTask | None = None
+    names: tuple[str, ...] = ()  # people who had to go; looked for in the first pass
     aside: Path | None = None  # where an attempt writes `digests` before that has its name
 
     def attempt(self, folder: Path) -> Look:
@@ -78,9 +81,10 @@ def full(
     passes: Sequence[Path],
     folder: Path,
     ours: Sequence[str] = (),
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Look at shards (each with its name) and at other files for all forms of the values in `passes`, with `folder` for scratch;
-    files that are not among `ours` are not reported by name.
+    files that are not among `ours` are not reported by name. `names` are looked for as they are mentioned, and so in everything decoded.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `looked` (bytes by place),
     and for the shards rows, kept_seen and kept_planned.
@@ -100,6 +104,7 @@ def full(
             needles=needles,
             digests=None if number else words / f"{no:06d}.parquet",
             shard=task,
+            names=() if number else tuple(names),
         )
         for number, needles in enumerate(passes)
         for no, (file, name, task) in enumerate(every)
@@ -213,6 +218,8 @@ class _Seen:
         """All forms in a column: as they stand, in compatibility form, and in every view."""
         needles = self.needles
         others: list[_Hits] = []
+        if self.task.names and place:
+            self._mentioned(texts, place, only)
         if only is None:
             for word in digests(texts)[0] if self.task.digests is not None else ():
                 self.words[word, place] += 1
@@ -247,6 +254,18 @@ class _Seen:
                     yield one.some(np.sort(best[new]))
                 else:
                     yield one.some(at.touched)
+
+    def _mentioned(self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None) -> None:
+        """Count the names that had to go, as they stand and in every view: there is no place where one belongs."""
+        names = self.task.names
+        if only is None:
+            self._named_people("mention", mentions.count(texts, names), place)
+        for form, times in mentions.count_hidden(texts, names, only or VIEWS):
+            self._named_people(form, times, place)
+
+    def _named_people(self, form: str, times: int, place: str) -> None:
+        if times:
+            self.found[self.task.shown, place, mentions.KIND, form] += times
 
     # ---- a shard ----
 

@@ -199,7 +199,7 @@ class Indexing(Described):
             "occurrences": sum(by_kind.values()),
             "by_kind": by_kind,
             "documents_by_kind": documents_by_kind,
-            "text_bytes": sum(result["text_bytes"] for result in results),
+            "text_bytes": sum(result["text_bytes"] for result in results[len(self._ranges) :]),  # of what is read now
             "changed": not reused,
             "work": str(self.work),
             "key": "seed" if self.key.public else "secret",

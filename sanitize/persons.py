@@ -344,15 +344,17 @@ class Cast:
         tokens = tokens.with_columns(place=pl.Series(place[tokens["row"].to_numpy()])).sort("place", "start")
         one = pl.Series(new[tokens["first_entry"].to_numpy()], dtype=pl.String)
         two = pl.Series(new[tokens["last_entry"].fill_null(0).to_numpy()], dtype=pl.String)
-        kept = np.isin(anchor[tokens["group"].to_numpy()], (FIRST, LAST))
-        frame = tokens.select("way", "how", "word").with_columns(one=one, two=two, kept=pl.Series(kept))
+        its = anchor[tokens["group"].to_numpy()]
+        kept = np.isin(its, (FIRST, LAST))
+        # an address of one part keeps all of it, or nothing
+        whole = kept & (tokens["way"] == "local").to_numpy()
+        stays = whole | ((tokens["way"] == "word").to_numpy() & kept & (tokens["one_role"].to_numpy() == its))
+        frame = tokens.select("way", "how").with_columns(one=one, two=two)
         letters = {"f": pl.col("one"), "l": pl.col("two"), "F": pl.col("one").str.slice(0, 1), "L": pl.col("two").str.slice(0, 1)}
         formed = pl.coalesce(pl.when(pl.col("how") == no).then(letters[how[0]] + letters[how[1]]) for no, how in enumerate(_FORMS))
         shown = frame.select(
             pl.when(pl.col("way") == "form")
             .then(formed)
-            .when((pl.col("way") == "local") & pl.col("kept"))  # an address of one part keeps all of it, or nothing
-            .then("word")
             .when(pl.col("way") == "local")
             .then(letters["F"] + letters["l"])
             .when(pl.col("way") == "letter")
@@ -365,13 +367,16 @@ class Cast:
         buffers = Buffers.of(arrow(heads))
         base = buffers.offsets[tokens["place"].to_numpy()]
         start, stop = base + tokens["start"].to_numpy(), base + tokens["stop"].to_numpy()
-        made = pl.Series(splice(buffers, start, stop, arrow(cased(shown, tokens["old"]))), dtype=pl.String)
+        shown = pl.select(pl.when(pl.Series(stays)).then(tokens["old"]).otherwise(cased(shown, tokens["old"]))).to_series()
+        made = pl.Series(splice(buffers, start, stop, arrow(shown)), dtype=pl.String)
         where = np.flatnonzero(is_address)
         if not len(where):
             return arrow(made)
         draws = self._draws("value", group[rows[where]], self.rows["value_id"].to_numpy()[rows[where]].astype(np.uint64))
         draws = draws.again(attempt)
-        local = _numbered(made.gather(where), draws, np.isin(anchor[group[rows[where]]], (FIRST, LAST)))
+        numbers = np.zeros(len(rows), np.bool_)
+        numbers[tokens["place"].to_numpy()[whole]] = True
+        local = _numbered(made.gather(where), draws, numbers[where])
         ends = pl.Series(tail(rows[where], draws, anchor[group[rows[where]]]), dtype=pl.String)
         return arrow(made.scatter(where, pl.select(pl.lit(local) + pl.lit(ends)).to_series()))
 
@@ -386,7 +391,8 @@ class Cast:
         found = np.where(role == LAST, lasts[pick(high, len(lasts))], firsts[pick(low, len(firsts))])
         if attempt >= _DOUBLED:
             found = found + np.where(role == LAST, firsts[pick(second_high, len(firsts))], lasts[pick(second_low, len(lasts))])
-        return np.where(role == anchor[group], entries["word"].to_numpy().astype(object), found)
+        kept = (role == anchor[group]) & (role <= LAST)
+        return np.where(kept, entries["word"].to_numpy().astype(object), found)
 
     def _draws(self, what: str, group: I64, word: U64) -> Draws:
         seed = self.groups["seed"].to_numpy()[group]

@@ -78,6 +78,7 @@ class _Settings(BaseModel):
     format: str = "parquet"
     roles: _Roles
     erased: dict[str, int] = Field(default_factory=dict)
+    known: bool = False
 
 
 class _Manifest(BaseModel):
@@ -107,9 +108,12 @@ def replay(
     workers: int | None = None,
     memory_limit: str = "1GB",
     anyway: bool = False,
+    known: Path | str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the corpus of a manifest (its path, or that of its folder) again, and compare; OUT is published where it is the same.
+
+    `known` is the user's list of a run with `--known`, which no manifest holds.
 
     Returns `same`, `shards`, `different` (numbers of shards, from 0), `counts_different` (fields of the summary), `notes`, `published`,
     `changed` (false where an earlier replay had done it all), and where things lie. `anyway` publishes what is different, too.
@@ -120,6 +124,12 @@ def replay(
     path = Path(manifest) / "manifest.json" if Path(manifest).is_dir() else Path(manifest)
     said, raw = _read(path)
     plan = _plan(path, said)
+    if said.settings.known and known is None:
+        raise UsageError(
+            f"{path}: was made with a list of known values, which no manifest holds; give the same list again with --known FILE"
+        )
+    if known is not None and not said.settings.known:
+        raise UsageError(f"{path}: was made without a list of known values; leave --known out")
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     if is_url(out):
         raise UsageError(f"{shown(str(out))}: a replay is compared on this machine; take a folder (-o), and copy what is the same")
@@ -141,6 +151,7 @@ def replay(
         verify=said.settings.verify,
         sample=said.settings.sample,
         format=said.settings.format,
+        known=Path(known) if known is not None else None,
         progress=progress,
     )
     made: dict[str, Any] = {}
@@ -154,6 +165,10 @@ def replay(
         _same_inputs(path, said, [(size, known) for (_, size), known in zip(index.survey.files, index.input_hashes, strict=True)])
         ran = Run(index, plan, out, accept)
         if ran.hash != said.plan_hash:
+            if not notes and known is not None:
+                raise UsageError(
+                    f"--known {known}: not the list that {path} was made with, or its plan or settings were changed; give that list"
+                )
             if not notes:
                 raise OutputBroken(
                     f"{path}: its plan_hash does not follow from its plan, settings and inputs; it was changed after it was written, "

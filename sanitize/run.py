@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.kinds.kind import bringing
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
-from sanitize.matcher import Flagged
+from sanitize.matcher import Flagged, ready
 from sanitize.notebook import Told
 from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
@@ -41,7 +42,7 @@ from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
 from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
-from sanitize.shards import Corpus, sha256, write_json
+from sanitize.shards import Corpus, Documents, sha256, write_json
 from sanitize.target import Target
 from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
@@ -101,7 +102,7 @@ class Run(Target):
         self._one_pseudonym()
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
-            drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
+            drilled = drill.drill(self.index.engine, self.plan, self._read_now(), vault.private(self.index.work / "spill") / "drill")
         summary = summary_of(
             self.plan,
             self.hash,
@@ -124,7 +125,14 @@ class Run(Target):
         )
         with self.index.stages.measure("publish"):
             self._publish(summary, applied)
-        return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
+        return {**summary, **self._appended(), "changed": True, **self._spent(began, found["text_bytes"])}
+
+    def _read_now(self) -> Documents:
+        """The documents of the last part, as far as they lie where they lay: an append does not need the earlier ones any more."""
+        here, first = self.index.documents, self.index.ranges[self.parts[-1].first][0]
+        if len(self.parts) == 1:
+            return here
+        return replace(here, sources=tuple(source for source in here.sources if source.first_doc_no >= first and source.is_there()))
 
     def _ledger(self) -> list[dict[str, Any]]:
         """What mechanisms with a claim spent."""
@@ -237,7 +245,9 @@ class Run(Target):
         return made
 
     def _said(self, part: Part) -> list[Path]:
-        """What the variants of all shards before a part say."""
+        """What the variants of all shards before a part say, where a value could be kept all the same."""
+        if not (part.first and any(editor.keep and "firsts" in editor.needs for editor in self.plan.editors)):
+            return []
         jobs = []
         for no in range(part.first):
             name = f"{no:05d}.parquet"
@@ -255,7 +265,7 @@ class Run(Target):
     def _count(self, drops: Sequence[Path], part: Part) -> tuple[Counts, ...]:
         """What the editors need counted for a part of the corpus, in their order: all that stands up to its end."""
         drops = (*self._gone(), *drops)
-        said = self._said(part) if any("firsts" in editor.needs for editor in self.plan.editors) else []
+        said = self._said(part)
         ground = self._ground(drops) if any(editor.looks for editor in self.plan.editors) else None
         made = Aside(self.index.work / "spill" / "counts")
 
@@ -313,6 +323,8 @@ class Run(Target):
                     *([self.erased.values] if self.erased.values else []),
                 )
             )["values"]
+            # what is looked for is made ready once, and shared by all workers
+            self.sought = ready(self.flagged, self.index.work / "spill" / "sought", self.index.settings.memory_bytes)
         standing = [self._stands(self._part_of(no)) for no in every]
         seen = self.index.map("verify", [self._verify_task(no, second=standing[no]) for no in every], measured=verify_task)
         append.still_clean([result for result, stands in zip(seen, standing, strict=True) if stands], self.out)
@@ -321,7 +333,7 @@ class Run(Target):
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
             by_part = [(part, [no for no in again if part.first <= no < part.stop]) for part in self.parts]
-            redone = [made for part, mine in by_part for made in self._rewrite(part, counted[part], mine)]
+            redone = [made for part, mine in by_part if mine for made in self._rewrite(part, counted[part], mine)]
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
@@ -339,7 +351,7 @@ class Run(Target):
             self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
             names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
-            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
+            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)
         if found["findings"]:
             raise leak(self.named or str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
@@ -347,7 +359,7 @@ class Run(Target):
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """What the pages of OUT would give away: (page, kind)."""
         mode, folder = self.index.settings.verify, vault.private(self.index.work / "spill") / "texts"
-        found = scan(self.flagged, texts) if mode != "off" else []
+        found = scan(self.sought, texts) if mode != "off" else []
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
@@ -355,7 +367,7 @@ class Run(Target):
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
             here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
-            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts), self.erased.names)
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
 
@@ -477,7 +489,7 @@ class Run(Target):
             first=low,
             last=high,
             shard=place_of(self.folder, self.format, no),
-            flagged=self.flagged,
+            flagged=self.sought,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,
@@ -526,9 +538,9 @@ class Run(Target):
         )
         self.accept(manifest)
         aside = vault.private(self.index.work / "spill") / "report"
-        # what an earlier batch was read from may have gone since
-        there = len(self.parts) == 1 or all(source.is_there() for source in self.index.documents.sources)
-        few = samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", SAMPLES) if there else []
+        # of the last part: what the earlier ones were read from may have gone since
+        edits = self.folder / "edits" / f"{self.parts[-1].first:05d}.parquet"
+        few = samples(self.index.documents, self.index.leaves, edits, SAMPLES) if self._read_now().sources else []
         with disk_trouble(self.index.work):
             swept = self.index.settings.verify != "off"
             shown = tables_of(self.index.engine, self.index.work, self.folder, few, aside, swept=swept)
@@ -583,6 +595,8 @@ def run(
     work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{out}.private")
     out = remote_out.mirror(work, str(out)) if prefix else Path(out)
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    if prefix is not None:
+        remote_out.apart(inputs, prefix.shown)
     vault.apart(inputs, None if prefix else out, work)
     if settings.known:
         with bringing(plan.customs):

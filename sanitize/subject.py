@@ -464,12 +464,16 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     """Make every OUT of this WORK again without the person, and write down that it was done. LeakFound where one could not be."""
     outs: list[dict[str, Any]] = []
     failed: list[LeakFound] = []
+    # an index of several batches is not that of any command's input; what is made of it is made again as it stands there
+    batches = len((read_json(here.folder / "index.json") or {}).get("batches", ())) > 1
     for _, command, before in here.runs:
         plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
         was = {shard.path.name: shard.sha256 for shard in before.shards}
-        settings = Settings.from_json(command["settings"], **{"replace": True, **more})
+        # nor may a version of before stay where OUT is a URL
+        told = {"replace": True, "keep_versions": False, **more}
+        settings = Settings.from_json({**command["settings"], "append": batches}, **told)
         try:
-            summary = run(command["inputs"], command["out"], plan, here.folder, settings)
+            summary = run([] if batches else command["inputs"], command["out"], plan, here.folder, settings)
         except LeakFound as error:
             failed.append(error)
             outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
@@ -491,7 +495,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     left = [
         "the input files, and the private folder made of them, hold the originals still",
         "copies of earlier versions of the published folders, wherever they went",
-        "names in encoded forms (base64, URL, quoted-printable, HTML), with a further name or initial in between, or misspelt",
+        "names with a further name or initial in between, or misspelt",
         "what identifies the person without any of the values and names that were given or linked",
     ]
     if here.elsewhere:

@@ -67,6 +67,15 @@ class Target:
                 self.published, self.standing = manifest, len(stops)
                 self._begin([*stops, *([len(batches)] if stops[-1] < len(batches) else [])])
 
+    def _appended(self) -> dict[str, Any]:
+        """What is new in OUT, where it was added to: `appended`, with files, documents and shards."""
+        *before, last = self.parts
+        if not before or last.no <= self.standing:
+            return {}
+        files = append.told(self.parts, self.index.batches)[-1]["inputs"]
+        documents = self.index.documents.count - self.index.ranges[last.first][0]
+        return {"appended": {"files": files, "documents": documents, "shards": last.stop - last.first}}
+
     def _stands(self, part: Part) -> bool:
         """True where a part was published, unless somebody is to be forgotten since: its shards then stay as they are."""
         return part.no <= self.standing and self.published["settings"].get("erased") == self.erased.told
@@ -107,6 +116,7 @@ class Target:
             "roles": asdict(settings.columns.roles),
             "erased": self.erased.told,
             **({} if self.format == formats.PARQUET else {"format": self.format}),
+            **({"known": True} if settings.known else {}),  # that there was a user's list, and nothing of it
         }
 
     def _unchanged(self) -> bool:
@@ -145,8 +155,10 @@ class Target:
     def _otherwise(self, manifest: Mapping[str, Any]) -> str:
         """How OUT came about, where that was not as this run would do it."""
         was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
-        if was != self.index.input_files[: len(was) if self.published else None]:
+        if was != self.index.input_files[: len(was) if self.index.settings.append else None]:
             return f"of another input ({self.index.difference(was)})"
+        if manifest.get("batches") and not self.index.settings.append:
+            return f"in {len(manifest['batches'])} parts (--append)"
         if manifest.get("plan") != self.plan.shown():
             return "by another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.told:
@@ -161,9 +173,8 @@ class Target:
         self._unchanged()
         command = {
             "out": self.named or os.path.abspath(self.out),
-            # an append is made again of what the index holds, and not of what lies in the inputs by then
-            "inputs": [] if self.index.settings.append else self.index.fetched.names,
-            "settings": {**self.index.settings.to_json(), **({"append": True} if self.index.settings.append else {})},
+            "inputs": self.index.fetched.names,
+            "settings": self.index.settings.to_json(),
             "plan": self.plan.resolved(),
             "plan_hash": self.hash,
         }

@@ -359,6 +359,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
     """A folder where every command of the README was run in order, and what each said."""
     folder = tmp_path_factory.mktemp("readme")
     write_mbox(mails(60, 7), folder / "mails.mbox")
+    write_mbox(mails(20, 8), folder / "tonight.mbox")
     with (folder / "mails.mbox").open("a") as file:
         file.write(
             "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo: bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"

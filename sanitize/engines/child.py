@@ -272,14 +272,14 @@ def spared() -> None:
     if "pandas" in sys.modules:
         return
     away = _Away()
-    sys.meta_path.insert(0, away)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, away)
     try:
         import numpy as np
         import pyarrow as pa
 
         pa.array(np.zeros(1))
     finally:
-        sys.meta_path.remove(away)  # type: ignore[arg-type]
+        sys.meta_path.remove(away)
 
 
 def release() -> None:

@@ -107,6 +107,7 @@ def command(
 
 def _ran(summary: Mapping[str, Any]) -> str:
     from sanitize.corpus import shown
+    from sanitize.remote import is_url
 
     out, work, check = summary["out"], summary["work"], summary["verify"]
     if not summary["changed"]:
@@ -116,6 +117,9 @@ def _ran(summary: Mapping[str, Any]) -> str:
         f"Done in {_took(summary['seconds'])}: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
         f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
     )
+    new = summary.get("appended")
+    if new:
+        lines.append(f"appended  {new['documents']:,} documents of new files ({new['files']:,}), in new shards ({new['shards']:,})")
     lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
     lines += ["", by_kind(summary["by_kind"]), ""]
     lines.append(f"columns   {shown(summary['columns'])}")
@@ -148,10 +152,16 @@ def _ran(summary: Mapping[str, Any]) -> str:
         lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
     if not summary["publishable"]:
         lines.append("publish   not publishable (see the plan)")
-    speed = f"{summary['documents_in'] / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
+    documents = new["documents"] if new else summary["documents_in"]
+    speed = f"{documents / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
     lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
-    lines += ["", f"shards    {out}/data", f"report    {out}/report.html", f"private   {work}   (raw values: do not share)"]
-    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {out}")
+    if is_url(out):
+        lines += ["", f"shards    named in {out}/manifest.json, report.html beside them"]
+    else:
+        lines += ["", f"shards    {out}/data", f"report    {out}/report.html"]
+    lines.append(f"private   {work}   (raw values: do not share)")
+    again = f"{out} --work {work}" if is_url(out) else out
+    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {again}")
     return "\n".join(lines)
 
 

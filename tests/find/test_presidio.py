@@ -274,3 +274,30 @@ def test_other_rules_are_another_index(tmp_path: Path) -> None:
     assert one.rules_sha256 != other.rules_sha256
     with pytest.raises(PlanError, match="rules is not what the plan was made with"):
         one.settled()
+
+
+def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
+    """One of random weights, which finds this and that: what is held is that it opens offline, and finds places of the text."""
+    pytest.importorskip("gliner")
+    import torch
+    from gliner import GLiNER
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, "<<ENT>>", "<<SEP>>", "ann", "roe", "person", "organization", "location", "went", "to", "so"]
+    made = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
+    PreTrainedTokenizerFast(tokenizer_object=made, **names).save_pretrained(tmp_path / "bert")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 128}
+    BertModel(BertConfig(vocab_size=len(pieces), **sizes)).save_pretrained(tmp_path / "bert")
+    GLiNER.from_config({"model_name": str(tmp_path / "bert"), "hidden_size": 32, "max_width": 4, "max_len": 64}).save_pretrained(
+        tmp_path / "gl"
+    )
+    one = finder(nlp="gliner", model=str(tmp_path / "gl"), entities=["PERSON", "EMAIL_ADDRESS"])
+    found = seen(one, ["é so Ann Roe went to ann@example.com"])[0][0]
+    assert ("ann@example.com", "EMAIL_ADDRESS", 1.0) in found
+    assert {"Ann", "Roe"} <= {word for value, kind, _ in found if kind == "PERSON" for word in value.split()}
