@@ -427,6 +427,23 @@ def test_a_stopped_upload_goes_on_with_what_is_there(storage: MemoryFileSystem, 
     assert len(put) == 4 + 7 - 3  # three were there and whole
 
 
+def test_what_never_became_whole_goes_though_versions_are_kept(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    one, two, work, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), tmp_path / "work", "faulty://pub/out"
+
+    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
+        if name == "put_file" and str(given[1]).endswith("-00001-of-00002.parquet"):
+            raise KeyboardInterrupt
+        return do()
+
+    Faulty.fault = fault
+    with pytest.raises(KeyboardInterrupt):
+        upload(out, one, work)
+    Faulty.fault = None
+    assert len(storage.ls("/pub/out/versions")) == 1
+    upload(out, two, work, keep=True)
+    assert len(storage.ls("/pub/out/versions")) == 1 and seen(out, tmp_path / "seen") == tree(two)
+
+
 def test_one_run_at_a_time(storage: MemoryFileSystem, tmp_path: Path) -> None:
     one, two, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), "faulty://pub/out"
     with Prefix(out).held(tmp_path / "work"), pytest.raises(Locked, match="another run has been publishing"):

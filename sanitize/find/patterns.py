@@ -136,9 +136,9 @@ class Patterns:
     ) -> _Spans:
         """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, field). `field` is 2 in an id field, 1 in
         an address field, else 0; `weight` is how often each candidate counts among the refused."""
-        bracketed = np.zeros(len(starts), np.bool_)
-        if len(starts):
-            bracketed = (buffers.data[starts] == _LESS) & (buffers.data[stops - 1] == _MORE)
+        if not len(starts):
+            return _Spans.none()
+        bracketed = (buffers.data[starts] == _LESS) & (buffers.data[stops - 1] == _MORE)
         starts, stops = starts + bracketed, stops - bracketed
         encoded = cut(buffers, starts, stops).dictionary_encode()
         code = np.asarray(encoded.indices, np.int64)
@@ -337,10 +337,13 @@ def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
 
 def _pattern(seen: Buffers, kinds: list[Kind]) -> str:
     """The alternation of kinds for a column of texts; what needs a word that no text holds is left out, which finds the same."""
-    gates = [kind.gate[0] for kind in kinds if kind.gate is not None]
-    texts = pl.Series(seen.column()) if gates else pl.Series(dtype=pl.String)
-    held = {word for word in sorted(set().union(*gates)) if texts.str.contains(word, literal=True).any()}
-    return "|".join(kind.pattern if kind.gate is None or held.intersection(kind.gate[0]) else kind.gate[1] for kind in kinds)
+
+    def asked(kind: Kind) -> str:
+        if kind.gate is None or pl.Series(seen.column()).str.contains("|".join(map(pl.escape_regex, kind.gate[0]))).any():
+            return kind.pattern
+        return kind.gate[1]
+
+    return "|".join(map(asked, kinds))
 
 
 def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:

@@ -119,7 +119,7 @@ def _ran(summary: Mapping[str, Any]) -> str:
     )
     new = summary.get("appended")
     if new:
-        lines.append(f"appended  {new['documents']:,} documents of {new['files']:,} files, in {new['shards']:,} shards of their own")
+        lines.append(f"appended  {new['documents']:,} documents of new files ({new['files']:,}), in new shards ({new['shards']:,})")
     lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
     lines += ["", by_kind(summary["by_kind"]), ""]
     lines.append(f"columns   {shown(summary['columns'])}")
