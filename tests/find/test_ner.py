@@ -90,6 +90,26 @@ def test_probabilities_are_the_same_to_the_bit(model: Path) -> None:
         assert (together.probabilities[together.text_no == number] == alone.probabilities).all()
 
 
+def test_the_shape_of_a_batch_hangs_on_the_length_of_its_pieces_alone(model: Path) -> None:
+    """What a larger model gives in its last bits hangs on that shape; this small one hides it."""
+    made = Tagger(model, "cpu", 0, 8, 64)
+    shapes: list[tuple[int, ...]] = []
+    judge = made.model
+
+    def watched(**given: Any) -> Any:
+        shapes.append(tuple(given["input_ids"].shape))
+        return judge(**given)
+
+    made.model = watched
+    of_size: dict[int, set[tuple[int, ...]]] = {}
+    for texts in (["so"], ["so"] * 7, ["lamp " * 20], ["so", "lamp " * 20, "lamp " * 40, "so"]):
+        shapes.clear()
+        list(made.judged(pa.array(texts, pa.large_string())))
+        for shape in shapes:
+            of_size.setdefault(shape[1], set()).add(shape)
+    assert of_size == {16: {(4, 16)}, 32: {(2, 32)}, 48: {(1, 48)}}
+
+
 def test_pieces_judge_every_token_once_and_far_from_their_edges(model: Path) -> None:
     made = finder(model)._tagger
     assert made is not None
