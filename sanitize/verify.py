@@ -33,7 +33,8 @@ from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
 from sanitize.forms import write_passes
 from sanitize.full import Finding, full
-from sanitize.kinds.kind import every_kind
+from sanitize.kinds.custom import customs_of
+from sanitize.kinds.kind import bringing, every_kind
 from sanitize.matcher import FORMS, Flagged
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
@@ -246,7 +247,13 @@ def check(
     out, work = Path(out), Path(work or f"{out}.private")
     corpus = Corpus.open(out)
     corpus.check()
-    described = read_json(work / "index.json")
+    with bringing(customs_of(corpus.manifest["plan"])):
+        return _checked(corpus, work, mode, workers, progress)
+
+
+def _checked(corpus: Corpus, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
+    """`check` of a corpus whose shards are what the manifest says."""
+    out, described = corpus.path, read_json(work / "index.json")
     folder = work / "runs" / str(corpus.manifest["plan_hash"])
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(f"{out}: was made with --verify off, so there is nothing to hold it against; run again without, and --replace")

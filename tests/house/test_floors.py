@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("indexing", "drill", "reporting", "stores"),
     ("batchwise", "taken"),
     ("run", "stream"),
-    ("explain", "replay", "ask", "demo"),
+    ("explain", "trial", "replay", "ask", "demo"),
     ("doctor", "subject", "label"),
     ("__init__",),
     ("options", "shown"),
