@@ -67,6 +67,7 @@ def status(work: Path | str) -> dict[str, Any]:
         "indexed": bool(index),
         "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
         "tasks": len(index.get("ranges", [])),
+        "batches": len(index.get("batches", [])) or None,
         "key_id": index.get("key_id"),
         "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
         "runs": runs,

@@ -8,7 +8,7 @@ kinds, raw), `part_stores` (what variants are drawn from), or queries of its own
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +52,11 @@ def for_editors(
     ground: Ground | None = None,
     blacklist: Path | None = None,
     fewer: bool = False,
+    settle: Callable[[Path], object] = lambda firsts: None,
 ) -> tuple[Counts, ...]:
     """What each editor needs, as files in `folder`. `ground` is asked by editors that look at texts first; `blacklist` is the table of the
-    plan, empty where none was counted. `counted` is of the whole corpus; `fewer` says that `occurrences` are fewer."""
+    plan, empty where none was counted. `counted` is of the whole corpus; `fewer` says that `occurrences` are fewer. `settle` may take rows
+    out of a table of firsts."""
     found: list[Counts] = []
     left: Sequence[Path] = [without(engine, occurrences, drops, folder / "left.parquet")] if drops else occurrences
     taken: set[str] = set()
@@ -80,6 +82,7 @@ def for_editors(
                     tables["firsts"],
                     keep=editor.keep,
                 )
+            settle(tables["firsts"])
         if "value_ids" in editor.needs:
             tables["value_ids"] = counted
         if "part_stores" in editor.needs:

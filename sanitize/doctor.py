@@ -35,8 +35,9 @@ Status = Literal["ok", "warn", "fail", "absent"]
 _DISTRIBUTION = "corpus-sanitize"
 _EXTRAS = {
     "dedup": "near duplicates",
-    "presidio": "Presidio's finders",
-    "learn": "training and evaluation",
+    "presidio": "Presidio's recognisers",
+    "gliner": "GLiNER models behind Presidio",
+    "learn": "models that find (ner), training and evaluation",
     "dp": "private training",
     "multi": "training on several GPUs",
     "spark": "the Spark engine",

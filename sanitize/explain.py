@@ -16,6 +16,7 @@ import pyarrow as pa
 from sanitize.corpus import documents_of, policies_for
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
+from sanitize.errors import UsageError
 from sanitize.forecast import KIND, forecast, read_curves
 from sanitize.indexing import Indexing, Settings
 from sanitize.notebook import Told
@@ -23,6 +24,8 @@ from sanitize.plan import Plan
 from sanitize.progress import silent
 from sanitize.read import Survey, Unit
 from sanitize.reading import Reading, surveyed
+from sanitize.remote import is_url
+from sanitize.remote import shown as shown_url
 from sanitize.run import Run
 from sanitize.samples import samples
 from sanitize.shards import writer
@@ -32,12 +35,14 @@ _SAMPLE = 1_000
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
-def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None, curves: Path | None = None) -> dict[str, Any]:
+def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None = None, curves: Path | None = None) -> dict[str, Any]:
     """A description of the run: `sampled` documents were really sanitized in a temporary folder, and everything is scaled from them.
 
     With `curves` (a file of `sanitize-eval frontier`) there is `forecast`: how many of the sample's addresses models may say, by plan.
     """
     settings = settings or Settings()
+    for url in filter(is_url, inputs):
+        raise UsageError(f"{shown_url(str(url))}: explain looks at local files only; fetch some of it, or use `sanitize run --sample 1%`")
     measured = read_curves(curves) if curves is not None else None
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         engine = Local(workers=1, spill=Path(folder) / "spill")
@@ -47,7 +52,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
         began = time.process_time()
         sample = _sample(engine, found, Path(folder), settings)
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
-        small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, progress=silent)
+        small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, append=False, progress=silent)
         plan = plan.knowing(settings.known)
         with Indexing([sample], Path(folder) / "work", small, plan.sought) as index:
             summary = Run(index, plan, Path(folder) / "out").sanitize()
@@ -56,7 +61,7 @@ def explain(inputs: Sequence[Path], plan: Plan, settings: Settings | None = None
             )
             histogram = _histogram(index.value_counts) if measured is not None else []
             work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
-            out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out").rglob("*.parquet"))
+            out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir())
         cpu = time.process_time() - began
         sampled_bytes = sample.stat().st_size
     known = [unit.rows for unit in found.units]

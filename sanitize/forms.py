@@ -168,13 +168,15 @@ class Needles:
         return sorted(found.items())
 
     def collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
-        """Those rows of (kind, form, normal) whose replacement is a value of this pass: as it is, or as its kind reads it."""
+        """Those rows of (kind, doc_no, form, normal) whose replacement is a value of this pass, as it is or as its kind reads it; with the
+        `value_id` of each such value."""
         numbers = {name: number for number, name in enumerate(every_kind())}
-        real = pl.DataFrame(pq.read_table(self.path, columns=["form", "kind", "what"], partitioning=None)).filter(pl.col("what") != _DIGITS)
+        real = pl.DataFrame(pq.read_table(self.path, columns=["form", "kind", "what", "value_id"], partitioning=None))
+        real = real.filter(pl.col("what") != _DIGITS)
         asked = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-        same = asked.join(real.select("form").unique(), on="form", how="semi")
-        alike = asked.join(real.select(normal="form", number="kind").unique(), on=["normal", "number"], how="semi")
-        return pl.concat([same, alike]).unique(["kind", "form"])
+        same = asked.join(real.select("form", "value_id").unique(), on="form")
+        alike = asked.join(real.select("value_id", normal="form", number="kind").unique(), on=["normal", "number"])
+        return pl.concat([same, alike]).unique(["kind", "form", "value_id"])
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 Values go in passes (sanitize/forms.py); in each pass every shard is looked at once, in workers. What a cell holds is judged as in the
 fast check: inside a kept original it belongs there, in whatever form; else it is a leak. What pages and raw bytes hold beyond what the
 rows hold (a dictionary entry no row uses, a key of the footer) is a leak too. Forms that say little are counted apart, as ambiguous.
+Names of people who are to be forgotten belong nowhere, and are looked for in the first pass, decoded too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize import mentions
 from sanitize.cells import flatten, leaves
-from sanitize.decoded import digests, views
+from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.engine import Engine
+from sanitize.formats import by_suffix
 from sanitize.forms import FULL, Needles
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
-from sanitize.places import VerifyTask, batches, inside_kept, owned
+from sanitize.places import VerifyTask, batches, comes_later, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
 from sanitize.spans import Buffers
 
@@ -63,6 +66,12 @@ class Look:
     needles: Path
     digests: Path | None  # what may be a digest is written here, in the first pass
     shard: VerifyTask | None = None
+    names: tuple[str, ...] = ()  # people who had to go; looked for in the first pass
+    aside: Path | None = None  # where an attempt writes `digests` before that has its name
+
+    def attempt(self, folder: Path) -> Look:
+        """The task as one of several attempts at once may do it."""
+        return replace(self, aside=folder / "digests.parquet")
 
 
 def full(
@@ -72,9 +81,10 @@ def full(
     passes: Sequence[Path],
     folder: Path,
     ours: Sequence[str] = (),
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Look at shards (each with its name) and at other files for all forms of the values in `passes`, with `folder` for scratch;
-    files that are not among `ours` are not reported by name.
+    files that are not among `ours` are not reported by name. `names` are looked for as they are mentioned, and so in everything decoded.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `looked` (bytes by place),
     and for the shards rows, kept_seen and kept_planned.
@@ -94,6 +104,7 @@ def full(
             needles=needles,
             digests=None if number else words / f"{no:06d}.parquet",
             shard=task,
+            names=() if number else tuple(names),
         )
         for number, needles in enumerate(passes)
         for no, (file, name, task) in enumerate(every)
@@ -207,6 +218,8 @@ class _Seen:
         """All forms in a column: as they stand, in compatibility form, and in every view."""
         needles = self.needles
         others: list[_Hits] = []
+        if self.task.names and place:
+            self._mentioned(texts, place, only)
         if only is None:
             for word in digests(texts)[0] if self.task.digests is not None else ():
                 self.words[word, place] += 1
@@ -242,6 +255,18 @@ class _Seen:
                 else:
                     yield one.some(at.touched)
 
+    def _mentioned(self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None) -> None:
+        """Count the names that had to go, as they stand and in every view: there is no place where one belongs."""
+        names = self.task.names
+        if only is None:
+            self._named_people("mention", mentions.count(texts, names), place)
+        for form, times in mentions.count_hidden(texts, names, only or VIEWS):
+            self._named_people(form, times, place)
+
+    def _named_people(self, form: str, times: int, place: str) -> None:
+        if times:
+            self.found[self.task.shown, place, mentions.KIND, form] += times
+
     # ---- a shard ----
 
     def shard(self, task: VerifyTask) -> None:
@@ -249,7 +274,7 @@ class _Seen:
         kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
         self.about["kept_planned"] += kept.height
-        self._hide(pq.read_schema(task.shard))
+        self._hide(schema_of(task))
         rows = _Tally()
         residual: list[tuple[str, _Hits, I64, I64, list[str]]] = []
         for table, doc_no in batches(task):
@@ -306,6 +331,8 @@ class _Seen:
         for place, hits, docs, cells, forms in residual:
             whose = owned(task.edits, task.occurrences, task.opaque, docs, cells, hits.start, hits.stop)
             belongs = whose.inside_opaque | (whose.inside_edit & (hits.form in _AS_WRITTEN))
+            values = (self.needles.digits if hits.form == "digits" else self.needles.plain).value_id
+            belongs[whose.whole] |= comes_later(task, values[hits.row[whose.whole]], docs[whose.whole])
             for row in np.flatnonzero(~belongs).tolist():
                 how = " (a replacement)" if whose.whole[row] else " (across an edit)" if whose.across[row] else ""
                 as_it_is = hits.form in ("exact", "NFKC") and not self.needles.common[hits.row[row]]
@@ -314,22 +341,25 @@ class _Seen:
 
     def _collisions(self, task: VerifyTask) -> None:
         """Replacements that are values of the corpus."""
-        edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
-        edits = edits.select(pl.col("kind").cast(pl.String), value="replacement").unique()
+        edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement", "doc_no"], partitioning=None))
+        edits = edits.group_by(pl.col("kind").cast(pl.String), value="replacement", maintain_order=True).agg(pl.col("doc_no").max())
         edits = edits.filter(pl.col("kind").is_in(list(every_kind())))  # a mention becomes a label, which stands for no value
         asked = []
         for (name,), group in edits.group_by("kind"):
             if str(name) not in every_kind() or every_kind()[str(name)].common:
                 continue  # a word that is no value of any kind, or of one whose stand-ins may be values
             normal = every_kind()[str(name)].normalise(group["value"])
-            asked.append(group.select("kind", form=_lower(group["value"]), normal=_lower(normal)))
+            asked.append(group.select("kind", "doc_no", form=_lower(group["value"]), normal=_lower(normal)))
         if asked:
-            for kind, times in self.needles.collisions(pl.concat(asked)).group_by("kind").len().sort("kind").iter_rows():
+            found = self.needles.collisions(pl.concat(asked))
+            found = found.filter(~pl.Series(comes_later(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean))
+            for kind, times in found.unique(["kind", "form"]).group_by("kind").len().sort("kind").iter_rows():
                 self.found[self.task.shown, "replacements that are values of the corpus", kind, "exact or identity"] += times
 
     def _beyond(self, path: Path, rows: _Tally) -> None:
         """What pages and raw bytes hold more often than the rows do."""
-        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path))):
+        packed = by_suffix(path) is not None
+        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path)))[packed:]:
             columns: list[str] = []
             tally = _Tally()
             for column, data in source():
@@ -339,7 +369,8 @@ class _Seen:
                 where = f"{place} {self._column(column)}" if column else place
                 for texts, only in _of_bytes(data):
                     for hits in self.hits(texts, where, only):
-                        self._count(tally, hits, len(columns) - 1)
+                        if not packed or hits.form == "exact":  # its rows are all that it holds, and rows side by side make other forms
+                            self._count(tally, hits, len(columns) - 1)
             self._more(place, tally, rows, columns, source)
 
     def _more(
@@ -426,7 +457,9 @@ class _Seen:
         """The words that may be digests, for later: whether they are of a value is asked once, when all are known."""
         if self.words and self.task.digests is not None:
             rows = [{"word": word, "place": place, "file": self.task.shown, "times": times} for (word, place), times in self.words.items()]
-            pq.write_table(pa.Table.from_pylist(rows), self.task.digests, compression="lz4")
+            pq.write_table(pa.Table.from_pylist(rows), self.task.aside or self.task.digests, compression="lz4")
+            if self.task.aside:
+                self.task.aside.rename(self.task.digests)
 
 
 def _whole(path: Path) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:

@@ -7,6 +7,8 @@ Costs a pass over the distinct values; nothing sees a text.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pyarrow.parquet as pq
 
 from sanitize.find import known
 from sanitize.keyed import Key
+from sanitize.part import Finder
 
 ENTITIES = pa.schema([pa.field("value_id", pa.int64()), pa.field("entity_id", pa.int64())])
 _MOST = 20  # addresses beside one name: with more it is the name of a list or a role, and links nobody
@@ -33,6 +36,14 @@ class GatherTask:
     listed: Path | None  # a user's list
     key: Key
     folder: Path
+
+
+def placed(finders: Sequence[Finder], results: Sequence[Mapping[str, Any]], aside: int) -> list[str]:
+    """What finders that were given spans from outside say of them, once the first round is over: notes, or InputRefused where they are of
+    other documents. `aside` documents were set aside before it."""
+    total = sum((Counter(result.get("placed", {})) for result in results), Counter[str]())
+    aside += sum(result["quarantined"] for result in results)
+    return [note for finder in finders for note in finder.check(total[finder.use], aside)]
 
 
 def gather_task(task: GatherTask) -> dict[str, Any]:

@@ -435,11 +435,19 @@ _BLANKS = " \t\r\n"
 _COMMENT = r"\(([^()]*)\)"
 _NAME_LIKE = r"\A[\p{L}\p{M}][\p{L}\p{M}.'’, -]*\z"
 _LONGEST_NAME = 80
+# what is no part of a name that it stands beside: `Dr. Ann Roe`, `Ann Roe (Sales)`
+_TITLES = r"(?i)\A((?:(?:dr|mr|mrs|ms|miss|prof|professor|rev)(?:[.]\s*|\s+))*)"
+_REMARK = r"\s*\([^()]*\)\s*\z"
+
+
+def untitled(names: pl.Series) -> pl.Series:
+    """Names without the titles before them and a remark in parentheses behind."""
+    return names.str.replace(_REMARK, "").str.replace(_TITLES, "")
 
 
 def display_names(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) -> pl.Series:
-    """The name that stands beside each address in its entry of a list, as it is written: before it, or behind it in a comment; null where
-    there is none, or what stands there is no name. Spans ascend and do not overlap."""
+    """The name that stands beside each address in its entry of a list, as it is written: before it, or behind it in a comment, without
+    titles and remarks in parentheses; null where there is none, or what stands there is no name. Spans ascend and do not overlap."""
     return display_spans(buffers, lines, starts, stops)[0]
 
 
@@ -465,7 +473,10 @@ def display_spans(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64)
     comment = right.str.find(_COMMENT).fill_null(0).to_numpy().astype(np.int64) + 1
     place = np.where(ahead, entries.head[listed] + opened, stops[listed] + comment)
     place += (written.str.len_bytes() - written.str.strip_chars_start(_BLANKS).str.len_bytes()).fill_null(0).to_numpy().astype(np.int64)
-    bare = written.str.strip_chars(_BLANKS)
+    bare = written.str.strip_chars(_BLANKS).str.replace(_REMARK, "")
+    titles = bare.str.extract(_TITLES).fill_null("")
+    place += titles.str.len_bytes().to_numpy().astype(np.int64)
+    bare = bare.str.replace(_TITLES, "")
     name = bare.str.replace_all(r"[ \t\r\n]+", " ")
     good = (name.str.contains(_NAME_LIKE) & (name.str.len_bytes() <= _LONGEST_NAME)).fill_null(False)
     chosen = good.to_numpy()

@@ -31,10 +31,10 @@ from sanitize.headers import sections
 from sanitize.keyed import Key, siphash, value_ids
 from sanitize.kinds.kind import every_kind
 from sanitize.overlaps import Claims, settle
-from sanitize.part import Column
+from sanitize.part import Column, Spans
 from sanitize.read import faults
 from sanitize.seek import Seeker
-from sanitize.shards import Documents, cells_of, table_writer, write_rows
+from sanitize.shards import CellColumn, Documents, cells_of, table_writer, write_rows
 from sanitize.sought import Sought
 from sanitize.spans import Buffers, arrow, code_points, cut_nested
 
@@ -67,6 +67,11 @@ class FindTask:
         """The task in words, for an error."""
         return self.documents.told(self.first, self.last)
 
+    def aside(self, doc_no: int, reason: str) -> tuple[int, str, str, str]:
+        """A document that is set aside, as a row of the table `quarantine`."""
+        source = next(s for s in self.documents.sources if s.first_doc_no <= doc_no < s.first_doc_no + s.rows)
+        return doc_no, source.path, f"row {doc_no - source.first_doc_no}", reason
+
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRound:
@@ -98,12 +103,16 @@ def find_task(task: FindTask) -> dict[str, Any]:
                 table = table.filter(pa.array(good)).combine_chunks()
             if not table.num_rows:
                 continue
+            table, seen, unread = look.batch(table)
+            made.aside += [task.aside(doc_no, "not_analysed") for doc_no in unread]
+            if not table.num_rows:
+                continue
             documents += table.num_rows
             ids.append(siphash(table.column("doc_id").chunk(0), id_key))
             batch = _Rows(task, names, np.asarray(table.column("doc_no"), np.int64))
-            for column in cells_of(table, list(task.leaves)):
+            for column, found in seen:
                 text_bytes += int(pc.sum(pc.binary_length(column.flat.texts)).as_py() or 0)
-                batch.add(look.first(column.flat.texts), column.flat.rows, column.cells)
+                batch.add(found, column.flat.rows, column.cells)
             made.add(batch, out)
     with table_writer(task.folder / "ids.parquet", tables.IDS.schema) as out:
         out.write_table(pa.table([np.concatenate(ids).astype(np.int64)], schema=tables.IDS.schema))
@@ -111,7 +120,8 @@ def find_task(task: FindTask) -> dict[str, Any]:
         with table_writer(task.folder / "links.parquet", LINKS) as out:
             out.write_table(look.linked().to_arrow(compat_level=pl.CompatLevel.oldest()).cast(LINKS))
     write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE.schema, made.aside)
-    return {"documents": documents, "quarantined": len(made.aside), "text_bytes": text_bytes, **made.write()}
+    counted = {"documents": documents, "quarantined": len(made.aside), "text_bytes": text_bytes, "placed": look.placed}
+    return {**counted, **made.write()}
 
 
 def known_task(task: FindTask) -> dict[str, Any]:
@@ -188,7 +198,10 @@ class _Look:
         second = task.before is not None
         self.others = [(number, one) for number, one in enumerate(task.sought.finders) if one.use != patterns.NAME and one.second == second]
         self.sealed = self.uses.index(patterns.NAME) if patterns.NAME in self.uses else -1
+        self.placed: dict[str, int] = {}  # by finder, for those that are given spans from outside
         self._links: list[pl.DataFrame] = []
+        self._told: list[tuple[int, Spans]] = []  # what the finders told of the batch at work
+        self._unread = np.empty(0, np.int64)
 
     def __enter__(self) -> _Look:
         for _, one in self.others:
@@ -203,12 +216,36 @@ class _Look:
         """The distinct pairs of values that are one person's."""
         return pl.concat([pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}), *self._links]).unique().sort("value_id", "other")
 
-    def first(self, texts: pa.LargeStringArray) -> _Seen:
+    def batch(self, table: pa.Table) -> tuple[pa.Table, list[tuple[CellColumn, _Seen]], list[int]]:
+        """What the first round finds in a batch of documents: the batch without those that a finder could not look at, what was found in
+        each column of cells, and the numbers of the documents left out. Where there are such, the others are looked at again."""
+        unread: list[int] = []
+        while True:
+            doc_no, doc_id = np.asarray(table.column("doc_no"), np.int64), table.column("doc_id").chunk(0)
+            self._told, gone, seen = [], np.zeros(table.num_rows, np.bool_), []
+            for column in cells_of(table, list(self.task.leaves)):
+                rows = column.flat.rows
+                where = (doc_no[rows], doc_id.take(pa.array(rows)), column.cells) if self.others else (None, None, None)
+                seen.append((column, self._first(column.flat.texts, *where)))
+                gone[rows[self._unread]] = True
+            if not gone.any():
+                break
+            unread += doc_no[gone].tolist()
+            table = table.filter(pa.array(~gone)).combine_chunks()
+            if not table.num_rows:
+                return table, [], unread
+        self._links += [spans.links for _, spans in self._told if spans.links is not None]
+        for number, spans in self._told:
+            if spans.placed:
+                self.placed[self.uses[number]] = self.placed.get(self.uses[number], 0) + spans.placed
+        return table, seen, unread
+
+    def _first(self, texts: pa.LargeStringArray, doc_no: I64 | None, doc_id: pa.LargeStringArray | None, cell: I32 | None) -> _Seen:
         """What the first round finds in a column of texts."""
         texts = texts.fill_null("") if texts.null_count else texts
         assert self.finder is not None
         seen = self._of_patterns(self.finder.run(texts if self.sealed >= 0 else texts.slice(0, 0)))
-        return self._with_others(texts, seen)
+        return self._with_others(Column(texts, seen.shown() if self.others else pl.DataFrame(), doc_no, doc_id, cell), seen)
 
     def second(self, texts: pa.LargeStringArray, before: pl.DataFrame) -> _Seen:
         """What the second round finds beside `before`, rows of the table `occurrences` with the `text_no` of each."""
@@ -227,7 +264,8 @@ class _Look:
             values=_NO_VALUES,
             skipped={},
         )
-        return self._with_others(texts, seen)
+        self._told = []
+        return self._with_others(Column(texts, seen.shown()), seen)
 
     def _of_patterns(self, found: patterns.Found) -> _Seen:
         assert self.finder is not None
@@ -251,11 +289,15 @@ class _Look:
             skipped={(int(codes[kind]), reason): times for (kind, reason), times in found.skipped.items()},
         )
 
-    def _with_others(self, texts: pa.LargeStringArray, seen: _Seen) -> _Seen:
+    def _with_others(self, column: Column, seen: _Seen) -> _Seen:
         """What stays of `seen` and of what the other finders find, by the rule of sanitize/overlaps.py."""
-        shown = seen.shown() if self.others else pl.DataFrame()
-        told = [(number, one.run(Column(texts, shown))) for number, one in self.others]
-        self._links += [spans.links for _, spans in told if spans.links is not None]
+        told = [(number, one.run(column)) for number, one in self.others]
+        self._told += told
+        self._unread = np.unique(np.concatenate([np.empty(0, np.int64), *(s.unread for _, s in told if s.unread is not None)]))
+        for _, spans in told:
+            for (name, reason), times in spans.refused.items():
+                where = self.numbers[name], reason
+                seen.skipped[where] = seen.skipped.get(where, 0) + times
         told = [(number, spans) for number, spans in told if len(spans.text_no)]
         if not told:
             return seen
@@ -283,7 +325,7 @@ class _Look:
             if times:
                 skipped[kind, "overlap"] = skipped.get((kind, "overlap"), 0) + times
         new = stay[stay >= old]
-        fresh = self._described(texts, claims.take(new), given[new])
+        fresh = self._described(column.texts, claims.take(new), given[new])
         columns: dict[str, Any] = {}
         for name in ("text_no", "start_byte", "stop_byte", "start", "stop", "kind", "value_id", "section", "finder", "score"):
             columns[name] = joined(getattr(seen, name), [getattr(fresh, name)])
@@ -411,9 +453,7 @@ def _readable(table: pa.Table, task: FindTask) -> tuple[npt.NDArray[np.bool_], l
     bad = []
     for row, reason in sorted(faults(table.drop_columns(["doc_no"]).to_batches()[0], task.max_doc_bytes).items()):
         if good[row]:
-            doc_no = int(numbers[row])
-            source = next(s for s in task.documents.sources if s.first_doc_no <= doc_no < s.first_doc_no + s.rows)
-            bad.append((doc_no, source.path, f"row {doc_no - source.first_doc_no}", reason))
+            bad.append(task.aside(int(numbers[row]), reason))
             good[row] = False
     return good, bad
 

@@ -10,7 +10,6 @@ Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 import sys
@@ -22,27 +21,26 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import corpus, counts, crash, gathered, index, queries, tables, vault
-from sanitize.cells import Leaf
-from sanitize.corpus import documents_of, leaf_named, policies_for
+from sanitize import counts, crash, fetched, gathered, index, queries, tables, vault
+from sanitize.corpus import documents_of
+from sanitize.described import Described, state_of
 from sanitize.disk import code_of, disk_trouble, failed
+from sanitize.engines import spark
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
-from sanitize.find.known import read_list
-from sanitize.keyed import Key
 from sanitize.kinds.kind import bringing
 from sanitize.lock import locked, out_locked
-from sanitize.manifest import versions
 from sanitize.progress import Step
-from sanitize.publish import Job, hashed, mend, perform
-from sanitize.read import Sample, Survey, sampled
+from sanitize.publish import Job, mend, perform
+from sanitize.read import Sample, sampled
 from sanitize.reading import Reading, size_of, surveyed
 from sanitize.settings import Settings as Settings
 from sanitize.settings import Stages as Stages
-from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json, write_rows
+from sanitize.shards import Documents, sha256, write_rows
 from sanitize.sought import Sought
 from sanitize.views import glob_escaped, quote_literal
 
@@ -57,7 +55,7 @@ class Aside:
     folder: Path
 
 
-class Indexing:
+class Indexing(Described):
     """One command at work in one WORK folder. Holds the lock from `with` to its end."""
 
     def __init__(
@@ -68,10 +66,8 @@ class Indexing:
         sought: Sought = Sought(),  # noqa: B008 - frozen
     ) -> None:
         """`sought` is a plan's: an index that was made with another is made again."""
-        self.inputs, self.work, self.settings, self.sought = [Path(path) for path in inputs], work, settings, sought
-        self.stages = Stages(progress=settings.progress)
+        super().__init__(inputs, work, settings, sought)
         self._sizes: dict[int, int] = {}  # bytes of text of each range of documents, by its first one, once they are known
-        self.notes: list[str] = []
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Indexing:
@@ -98,7 +94,7 @@ class Indexing:
 
     def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
         """Take WORK away again where nothing was done yet that a second try could use; its lock is still held."""
-        if kind is not None and self._fresh and not (self.work / "index.json").exists():
+        if kind is not None and self._fresh and not any((self.work / name).exists() for name in ("index.json", "fetched")):
             shutil.rmtree(self.work, ignore_errors=True)
 
     def _end(self) -> None:
@@ -106,19 +102,39 @@ class Indexing:
         self.engine.close()
         vault.tidy(self.work)
 
+    def _look(self) -> None:
+        """Survey the inputs, and take what lies there for what is to be read."""
+        with self.stages.measure("read"):
+            try:
+                self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
+            except (InputRefused, UsageError) as error:
+                raise self.fetched.told(error) from None
+
     def _begin(self) -> None:
+        if self.settings.append and not (self.work / "index.json").is_file():
+            raise UsageError(f"{self.work}: holds no index that could be added to; run the same command without --append first")
         self._stack.enter_context(bringing(self.sought.customs))
         for finder in self.sought.finders:
             finder.fits()
         self.listed  # noqa: B018 - a list that cannot be read stops here
-        workers = self.settings.workers or os.cpu_count() or 1
+        settings = self.settings
+        about: dict[str, Any] = {
+            "workers": settings.workers or os.cpu_count() or 1,
+            "spill": self.work / "spill",
+            "memory_limit": settings.memory_limit,
+        }
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
-        self.engine = Local(workers=workers, spill=self.work / "spill", memory_limit=self.settings.memory_limit)
+        if settings.engine == "spark":
+            spark.fits(settings.master, settings.remote)
+        self.engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
-        with self.stages.measure("read"):
-            self.survey: Survey = surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes)
-            self.policies = policies_for(self.survey.schema, self.survey.layout.main, self.settings.columns)
+        self.fetched = fetched.listed(self.named_inputs, self.work)
+        self.inputs = self.fetched.paths
+        if self.fetched.remote and self.settings.append:
+            raise UsageError("--append reads local files only: what was fetched of earlier ones is taken away; fetch the new files first")
+        if not self.fetched.remote and not self.settings.append:
+            self._look()
         quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now
         vault.open_work(self.work)
         self._stack.enter_context(locked(self.work))
@@ -126,7 +142,16 @@ class Indexing:
         self._stack.callback(self._end)
         crash.at("work:made")
         vault.tidy(self.work)
-        self.key: Key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
+        if settings.engine == "spark":  # until here nothing was written that another machine could see
+            self.engine = spark.Spark(**about, master=settings.master, remote=settings.remote)
+        if self.fetched.remote:
+            with self.stages.measure("fetch"), disk_trouble(self.work):
+                self.fetched.fetch(self.settings.progress)
+            self._look()
+        self.key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
+        if self.settings.append:
+            with disk_trouble(self.work):
+                self._behind()
         if self.settings.sample < 1:
             self.survey = sampled(self.survey, Sample(self.settings.sample, self.key.subkey("sample")))
             self.notes.append(f"this is a sample of {self.settings.sample:.3g} of the documents (--sample)")
@@ -145,14 +170,16 @@ class Indexing:
         with disk_trouble(self.work):
             staged = self._read()
         with self.stages.measure("read"), disk_trouble(self.work):
-            self.documents: Documents = documents_of(self.survey, staged, self.work)
+            self.documents = self._documents(staged)
             aside = self._staged_aside()
-        size = self.settings.rows_per_shard
-        self.ranges = [(low, min(low + size, self.documents.count)) for low in range(0, self.documents.count, size)]
-        reused = bool(before.get("complete"))
+        size, first = self.settings.rows_per_shard, self._before.count if self.closed else 0
+        cut = range(first, self.documents.count, size)
+        self.ranges = [*(self._ranges if self.closed else ()), *((low, min(low + size, self.documents.count)) for low in cut)]
+        reused = bool(before.get("complete")) and before.get("fingerprint") == self.fingerprint
         self._describe(complete=reused)
         crash.at("find:described")
         results = self.map("find", [self._find_job(no, low, high, aside) for no, (low, high) in enumerate(self.ranges)])
+        self.notes += gathered.placed(self.sought.finders, results, len(aside))
         if self.rounds:
             results = self._second_round(results, aside)
         self._sizes = {low: result["text_bytes"] for (low, _), result in zip(self.ranges, results, strict=True)}
@@ -172,7 +199,7 @@ class Indexing:
             "occurrences": sum(by_kind.values()),
             "by_kind": by_kind,
             "documents_by_kind": documents_by_kind,
-            "text_bytes": sum(result["text_bytes"] for result in results),
+            "text_bytes": sum(result["text_bytes"] for result in results[len(self._ranges) :]),  # of what is read now
             "changed": not reused,
             "work": str(self.work),
             "key": "seed" if self.key.public else "secret",
@@ -180,142 +207,13 @@ class Indexing:
             "stages": self.stages.found,
         }
 
-    @functools.cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
-        """The cells of a document."""
-        excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
-        main = leaf_named(self.survey.layout.leaf, self.survey.schema)
-        return tuple(cell_leaves(self.survey.schema, main, excluded))
-
-    @property
-    def rounds(self) -> bool:
-        """True where some finder needs what was found in the whole corpus."""
-        return any(finder.second for finder in self.sought.finders)
-
-    @functools.cached_property
-    def listed(self) -> str | None:
-        """A hash of the user's list, read and checked; None where there is none."""
-        return hashed(read_list(self.settings.known).rows()) if self.settings.known else None
-
-    @functools.cached_property
-    def looked_for(self) -> dict[str, Any]:
-        """What decides what is found, beside the input and the key: finders with their settings, countries, own kinds, the user's list."""
-        # the list is known by a keyed hash: index.json says nothing of it
-        told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
-        return {**self.sought.told(), "known": told}
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Everything that decides what the index holds, as this house declares it: inputs, key, settings and the versions of the rooms."""
-        settings = self.settings
-        return hashed(
-            "find",
-            self.inputs_hash(),
-            self.key.id,
-            (tables.VERSION, corpus.VERSION, index.VERSION),
-            index.kinds_hash(),
-            (settings.rows_per_shard, settings.max_doc_bytes),
-            [str(leaf) for leaf in self.leaves],
-            self.looked_for,
-            *self._sample,
-        )
-
-    @property
-    def _sample(self) -> list[object]:
-        """What a sample hangs on, where this is one."""
-        return [self.settings.sample, self.key.id] if self.settings.sample < 1 else []
-
-    def record_of(self, room: str, *more: object) -> str:
-        """The fingerprint of a room's records: what the room depends on, and the libraries at work in it."""
-        there = versions()
-        if room in ("read", "find", "known"):  # what is read and found follows from these two; the others decide only how it is written
-            there = {name: there[name] for name in ("corpus-sanitize", "phonenumbers") if name in there}
-        if room == "read":
-            return hashed(room, there, self.inputs_hash(), corpus.VERSION, self.settings.max_doc_bytes, *more)
-        return hashed(room, there, self.fingerprint, *more)
-
-    def _renew(self) -> dict[str, Any]:
-        """What WORK says of its index, if it is the one we need; one of another key or setting goes, and the user is told.
-
-        One of another input goes only with `--replace`: it may have taken hours, and the input may be a mistake.
-        """
-        before = read_json(self.work / "index.json") or {}
-        if not before or before.get("fingerprint") == self.fingerprint:
-            return before
-        same_input = before.get("inputs") == self.inputs_hash()
-        same_documents = same_input and before.get("sample", 1.0) == self.settings.sample
-        if not same_input and not self.settings.replace:
-            raise UsageError(
-                f"{self.work}: holds the index of another input ({self.difference(before.get('files') or [])}); nothing was touched. "
-                "Put the input back as it was to go on with that index; or use --replace to make the index, and what was made of it, anew; "
-                "or take another --work to keep both"
-            )
-        why = (
-            f"another input ({self.difference(before.get('files') or [])})"
-            if not same_input
-            else "another key"
-            if before.get("key_id") != self.key.id
-            else index.otherwise(before["looked_for"], self.looked_for)
-            if before.get("looked_for", self.looked_for) != self.looked_for
-            else "other settings, or by another version"
-        )
-        self.notes.append(f"the index in {self.work} was made with {why}; it is made again, and what was made of it goes")
-        (self.work / "index.json").unlink()
-        for name in (
-            "tables",
-            "runs",
-            "tasks/find",
-            "tasks/known",
-            "rounds",
-            "vault/values",
-            "vault/rounds",
-            "quarantine",
-            *(() if same_documents else ("documents", "tasks")),
-        ):
-            shutil.rmtree(self.work / name, ignore_errors=True)
-        return {}
-
-    @property
-    def input_files(self) -> list[list[Any]]:
-        """Size and sha256 of every input file, in corpus order."""
-        return [[size, known] for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
-
-    def difference(self, was: list[list[Any]]) -> str:
-        """How the input differs from another one (its `input_files`), in numbers; a file's name may be a person's."""
-        now = self.input_files
-        if not was:
-            return "it does not say of which"
-        common, gone, new = (Counter(known for _, known in files) for files in (was, was, now))
-        common &= new
-        if not (gone - common) and not (new - common):
-            return "the same files" + (", in another order" if was != now else ", with other roles of columns")
-        said = [f"{len(was):,} files, now {len(now):,}"]
-        if len(was) == len(now):
-            changed = [no for no, (one, other) in enumerate(zip(was, now, strict=True)) if one[1] != other[1]]
-            places = [f"file {no + 1}, {was[no][0]:,} bytes, now {now[no][0]:,}" for no in changed[:3]]
-            said = [f"{len(changed):,} of {len(was):,} files changed: {'; '.join(places)}{'; ...' if len(changed) > 3 else ''}"]
-        else:
-            said.append(f"{(gone - common).total():,} of them gone or changed, {(new - common).total():,} new")
-        return ", ".join(said)
-
-    def _describe(self, *, complete: bool) -> None:
-        """Write down what the index is of; while it is not complete, its tasks are resumed."""
-        write_json(
-            self.work / "index.json",
-            {
-                "fingerprint": self.fingerprint,
-                "complete": complete,
-                "key_id": self.key.id,
-                "looked_for": self.looked_for,
-                "inputs": self.inputs_hash(),
-                "sample": self.settings.sample,
-                "files": self.input_files,
-                "documents": self.documents.to_json(),
-                "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
-                "policies": self.policies,
-                "ranges": self.ranges,
-            },
-        )
+    def _documents(self, staged: Mapping[int, Mapping[str, Any]]) -> Documents:
+        """All documents: those of the closed batches, and those that are read now."""
+        if not self.closed:
+            return documents_of(self.survey, staged, self.work)
+        sources = documents_of(self.survey, staged, self.work).sources if self.survey.files else ()
+        behind = (replace(one, first_doc_no=one.first_doc_no + self._before.count) for one in sources)
+        return replace(self._before, sources=(*self._before.sources, *behind))
 
     def _count_job(self) -> Job:
         def work(task: Aside) -> dict[str, Any]:
@@ -342,10 +240,6 @@ class Indexing:
                 f"{repeated:,} ids stand for more than one document; draws hang on a document's position in the corpus instead"
             )
         return bool(repeated)
-
-    def files(self, *place: str) -> list[Path]:
-        """The files of a table of WORK, one a task."""
-        return [self.work.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
 
     def _read(self) -> dict[int, dict[str, Any]]:
         """Read all files through; decode what is not used in place. Returns the result of each decoded unit."""
@@ -398,8 +292,9 @@ class Indexing:
             work=index.find_task,
             task=self._find_task(no, low, high, aside, f"find-{no}"),
             record=self.work / "tasks" / "find" / f"{no:05d}.json",
-            fingerprint=self.record_of("find"),
+            fingerprint=self.record_of("find", batch=self.batch_of(no)),
             outputs=outputs,
+            standing=self.batch_of(no) < len(self.closed),
         )
 
     def _find_task(self, no: int, low: int, high: int, aside: Sequence[int], spill: str) -> index.FindTask:
@@ -419,7 +314,8 @@ class Indexing:
 
     def _second_round(self, results: Sequence[dict[str, Any]], aside: list[int]) -> list[dict[str, Any]]:
         """Gather what the first round found, and look again with it; returns what both rounds tell of each task."""
-        forms, entities = self.work / "vault" / "rounds" / "forms.parquet", self.work / "rounds" / "entities.parquet"
+        more = f"-{len(self.batches):04d}" if len(self.batches) > 1 else ""
+        forms, entities = self.work / "vault" / "rounds" / f"forms{more}.parquet", self.work / "rounds" / f"entities{more}.parquet"
         gather = gathered.GatherTask(
             occurrences=tuple(self.files("rounds", "occurrences")),
             values=tuple(self.files("vault", "rounds", "values")),
@@ -433,9 +329,10 @@ class Indexing:
                 Job(
                     work=gathered.gather_task,
                     task=gather,
-                    record=self.work / "tasks" / "known" / "gathered.json",
+                    record=self.work / "tasks" / "known" / f"gathered{more}.json",
                     fingerprint=self.record_of("known"),
                     outputs={"entities.parquet": entities, "forms.parquet": forms},
+                    standing=len(self.closed) == len(self.batches),
                 )
             )
         crash.at("find:gathered")
@@ -462,16 +359,18 @@ class Indexing:
                     work=index.known_task,
                     task=replace(task, before=before),
                     record=self.work / "tasks" / "known" / f"{no:05d}.json",
-                    fingerprint=self.record_of("known"),
+                    fingerprint=self.record_of("known", batch=self.batch_of(no)),
                     outputs=outputs,
+                    standing=self.batch_of(no) < len(self.closed),
                 )
             )
         return [{**first, **second} for first, second in zip(results, self.map("known", jobs), strict=True)]
 
     def _staged_aside(self) -> list[int]:
-        """The documents that staging could not read, written as part of the table `quarantine`."""
+        """The documents that staging could not read, written as part of the table `quarantine`, one file a batch."""
         rows: list[tuple[Any, ...]] = []
-        for unit, source in zip(self.survey.units, self.documents.sources, strict=True):
+        sources = self.documents.sources
+        for unit, source in zip(self.survey.units, sources[len(sources) - len(self.survey.units) :], strict=True):
             if not unit.view:
                 aside = pq.read_table(self.work / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
                 rows += [(source.first_doc_no + one["row"], one["source"], one["place"], one["reason"]) for one in aside.to_pylist()]
@@ -480,28 +379,35 @@ class Indexing:
             write_rows(task.folder / "quarantine.parquet", tables.QUARANTINE.schema, rows)
             return {}
 
-        perform(
-            Job(
-                work=work,
-                task=Aside(self.work / "spill" / "aside"),
-                record=self.work / "tasks" / "read" / "aside.json",
-                fingerprint=self.record_of("read", tables.VERSION, rows),
-                outputs={"quarantine.parquet": self.work / "quarantine" / "read" / "00000.parquet"},
+        if len(self.batches) > len(self.closed):
+            perform(
+                Job(
+                    work=work,
+                    task=Aside(self.work / "spill" / "aside"),
+                    record=self.work / "tasks" / "read" / (f"aside-{len(self.batches):04d}.json" if self.closed else "aside.json"),
+                    fingerprint=self.record_of("read", tables.VERSION, rows),
+                    outputs={"quarantine.parquet": self._read_aside()[-1]},
+                )
             )
-        )
-        return [row[0] for row in rows]
+        aside = [pq.read_table(path, columns=["doc_no"], partitioning=None) for path in self._read_aside()]
+        return [int(no) for no in pa.concat_tables(aside).column("doc_no").to_pylist()]
+
+    def _read_aside(self) -> list[Path]:
+        return [self.work / "quarantine" / "read" / f"{no:05d}.parquet" for no in range(len(self.batches))]
 
     def _quarantine(self) -> pa.Table:
-        files = [self.work / "quarantine" / "read" / "00000.parquet", *self.files("quarantine", "find")]
+        files = [*self._read_aside(), *self.files("quarantine", "find")]
         return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
 
     def _limit_quarantine(self) -> None:
-        found, total = self.quarantine.num_rows, max(self.documents.count, 1)
+        quarantine, total = self.quarantine, max(self.documents.count, 1)
+        if self.closed:  # of what is new: a bad night does not hide behind the good ones before it
+            total = max(self.documents.count - self._before.count, 1)
+            quarantine = quarantine.filter(pc.greater_equal(quarantine.column("doc_no"), self._before.count))
+        found = quarantine.num_rows
         limit = 0.0 if self.settings.strict else self.settings.max_quarantine
         if found > limit * total:
-            reasons = ", ".join(
-                f"{entry['counts']} {entry['values']}" for entry in self.quarantine.column("reason").value_counts().to_pylist()
-            )
+            reasons = ", ".join(f"{entry['counts']} {entry['values']}" for entry in quarantine.column("reason").value_counts().to_pylist())
             option = "--strict allows none" if self.settings.strict else f"--max-quarantine allows {limit:.0%}"
             raise QuarantineExceeded(
                 f"{found} of {total} records were set aside ({reasons}); {option}. "
@@ -520,7 +426,7 @@ class Indexing:
                 of_bytes=sum(known.get(low, 0) for low, _ in ranges),
             )
             self.settings.progress(step)
-            inside = self.engine.workers == 1 or len(tasks) <= 1
+            inside = self.engine.inside(len(tasks))
             for number, done in enumerate(self.engine.map_shards(measured, tasks)):
                 results[done.place] = done.result
                 cost["cpu_s"] += 0.0 if inside else done.cpu_s
@@ -537,39 +443,23 @@ class Indexing:
                 self.settings.progress(step)
         return results
 
-    @functools.cached_property
-    def input_hashes(self) -> list[str]:
-        """The sha256 of every input file, in corpus order."""
-        self._seen = [_state(path) for path, _ in self.survey.files]
-        return [sha256(Path(path)) for path, _ in self.survey.files]
-
-    def inputs_hash(self) -> str:
-        """One hash of the inputs' bytes, their order and the roles of their columns; where they lie does not matter."""
-        return hashed(self.input_hashes, str(self.survey.roles))
-
     def at_rest(self) -> None:
         """Refuse inputs that changed while they were being read, and forget what was read of them."""
         for no, (path, _) in enumerate(self.survey.files):
-            if _state(path) != self._seen[no] and (not Path(path).is_file() or sha256(Path(path)) != self.input_hashes[no]):
-                for name in ("index.json", "tasks", "runs"):
+            if state_of(path) != self._known[path][0] and (not Path(path).is_file() or sha256(Path(path)) != self.input_hashes[no]):
+                if self.closed:
+                    self._take_back()
+                for name in () if self.closed else ("index.json", "tasks", "runs"):
                     (self.work / name).unlink() if (self.work / name).is_file() else shutil.rmtree(self.work / name, ignore_errors=True)
                 raise InputRefused(
                     f"file {no + 1} of the input changed while it was being read; nothing was published. "
                     "Run the same command again when nobody writes there"
                 )
+        self.fetched.still()
 
     def _needed(self) -> int:
         """About how many bytes a run over this input takes in WORK and OUT together."""
         return sum(int(size * (_TAKES_PACKED if _packed(path) else _TAKES)) for path, size in self.survey.files)
-
-
-def _state(path: str) -> tuple[int, int] | None:
-    """What changes when somebody writes to a file: its size and time; None where it is gone."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
 
 
 def _range_of(task: Any) -> tuple[int, int]:

@@ -5,9 +5,7 @@ without any find, ask what was missed: that is recall. Both are drawn by a seede
 and lie in WORK for their owner alone, since they hold texts. Intervals are Wilson's score intervals (Wilson, Probable inference, the law
 of succession, and statistical inference, 1927) at 95 %.
 
-Without any labels, two indexes of one corpus that different finders made tell how much both missed: what one finds of what the other
-found (Chapman, Some properties of the hypergeometric distribution with applications to zoological sample censuses, 1951). That holds
-only where the two find independently of each other; two finders that both like easy cases miss more than it says.
+Without any labels, two or more indexes of one corpus that different finders made tell how much all of them missed (sanitize/recapture.py).
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from sanitize.cells import Leaf
 from sanitize.errors import UsageError, nearest
 from sanitize.kinds.kind import bringing, every_kind
 from sanitize.notebook import Told
+from sanitize.recapture import MORE, TWO, Z, chapman, histories, met, together
 from sanitize.shards import Documents, cells_of, read_json
 from sanitize.sought import customs_in
 
 _AROUND = 80  # characters of context on either side of a find
 _PASSAGE = 1_500  # characters of a passage
 _NEAR = 2_000  # documents that are read together
-_Z = 1.959963984540054  # of a 95 % interval
 _PLACE = ("doc_no", "cell", "start", "stop", "kind")
 
 
@@ -44,13 +42,14 @@ def label(
     n: int = 300,
     out: Path | str | None = None,
     score: Path | str | None = None,
-    against: Path | str | None = None,
+    against: Sequence[Path | str] | Path | str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Draw a sample of `n` rows for labelling by hand, or say what a labelled one tells (`score`), or what two indexes of one corpus that
-    different finders made both missed (`against`).
+    """Draw a sample of `n` rows for labelling by hand, or say what a labelled one tells (`score`), or what indexes of one corpus that
+    different finders made all missed (`against`, one other or several).
 
-    A sample gives `file`, `rows` and `strata`; it goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
+    A sample gives `file`, `rows`, `strata`, and the strata of which it has no row (`left_out`), where there are more of them than rows.
+    It goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
     `score` gives for every kind `precision` and `recall` with intervals; `against` gives `estimates`. Raises UsageError.
     """
     work = Path(work)
@@ -61,11 +60,14 @@ def label(
         with bringing(customs_in(work)):
             return Told("label", _scored(Path(score)))
     if against is not None:
-        return Told("label", _estimated(work, Path(against)))
+        others = [against] if isinstance(against, str | Path) else against
+        return Told("label", _estimated(work, [Path(one) for one in others]))
     target = Path(out) if out is not None else work / "labels" / "sample.jsonl"
     if target.exists():
         raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
-    rows = _drawn(work, n, seed)
+    if n < 1:
+        raise UsageError(f"--n {n}: a sample has a row at least; take 1 or more")
+    rows, every = _drawn(work, n, seed)
     if out is None:
         target.parent.mkdir(mode=0o700, exist_ok=True)
     elif not target.parent.is_dir():
@@ -75,7 +77,8 @@ def label(
     strata: dict[str, int] = {}
     for row in rows:
         strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1
-    return Told("label", {"file": str(target), "rows": len(rows), "strata": strata, "work": str(work)})
+    told = {"file": str(target), "rows": len(rows), "strata": strata, "left_out": [one for one in every if one not in strata]}
+    return Told("label", {**told, "work": str(work)})
 
 
 # ------------------------------------------------------------------------------------------------------------------------ the sample
@@ -94,8 +97,9 @@ def _occurrences(work: Path) -> Iterator[pl.DataFrame]:
         yield pl.read_parquet(path, columns=[*_PLACE, "start_byte", "stop_byte"]).with_columns(pl.col("kind").cast(pl.String))
 
 
-def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
-    """The rows of a sample: half finds, as many of each kind, half passages, as many from documents with and without any find."""
+def _drawn(work: Path, n: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a sample: half finds, as many of each kind, half passages, as many from documents with and without any find; what is too
+    few of one goes to the others. And all strata there are."""
     documents = Documents.from_json(_index(work)["documents"])
     leaves = [Leaf(column, tuple(steps)) for column, *steps in _index(work)["leaves"]]
     if not all(source.is_there() for source in documents.sources):
@@ -107,25 +111,32 @@ def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
         # of each kind those with the smallest hashes: a sample without replacement that needs one task at a time
         ranked = part.with_columns(draw=pl.struct("doc_no", "cell", "start", "kind").hash(seed))
         chosen.append(ranked.sort("draw").group_by("kind", maintain_order=True).head(n))
-    finds = pl.concat(chosen) if chosen else pl.DataFrame(schema={"kind": pl.String})
-    strata: dict[str, pl.DataFrame] = {}
-    if finds.height:
-        each = max(1, n // 2 // finds["kind"].n_unique())
-        finds = finds.sort("draw").group_by("kind", maintain_order=True).head(each)
-        strata = {str(kind): frame for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))}
+    finds = pl.concat(chosen) if chosen else pl.DataFrame(schema={"kind": pl.String, "draw": pl.UInt64, "doc_no": pl.Int64})
+    kinds = {str(kind): frame.sort("draw").head(n) for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))}
+    with_finds, without = "documents with finds", "documents without finds"
+    sides = {without: np.flatnonzero(~told), with_finds: np.flatnonzero(told)}
+    there = sum(frame.height for frame in kinds.values())
     rng = np.random.default_rng(seed)
-    sides = {"documents with finds": np.flatnonzero(told), "documents without finds": np.flatnonzero(~told)}
-    rest = max(0, n - sum(frame.height for frame in strata.values()))
-    passages: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}
+    of_passages = _shares(n, [there, documents.count])[1]
+    share = _shares(of_passages, [len(sides[with_finds]), len(sides[without])])[1]
+    texts: dict[tuple[int, int], str] = {}
+    drawn: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}
     for side, numbers in sides.items():
-        other = sum(len(numbers) for name, numbers in sides.items() if name != side)
-        count = min(len(numbers), max(rest // 2, rest - other))
-        some = np.sort(rng.choice(numbers, count, replace=False)) if count else numbers[:0]
-        passages[side] = some.astype(np.int64), len(numbers) / max(count, 1)
-    wanted = np.unique(
-        np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(some for some, _ in passages.values())])
-    )
-    texts = _texts(documents, leaves, wanted.astype(np.int64))
+        order, full, tried = rng.permutation(numbers).astype(np.int64), np.empty(0, np.int64), 0
+        while len(full) < share and tried < len(order):  # a document without text gives no passage
+            some = np.sort(order[tried : tried + share - len(full)])
+            read = _texts(documents, leaves, some)
+            texts |= read
+            full = np.append(full, some[np.isin(some, [doc_no for (doc_no, _), text in read.items() if text])])
+            tried += len(some)
+        drawn[side] = np.sort(full), len(numbers) / max(tried, 1)
+        share = of_passages - len(full)
+    passages = {side: drawn[side] for side in (with_finds, without)}
+    of_finds = n - sum(len(some) for some, _ in passages.values())
+    each = _shares(of_finds, [frame.height for frame in kinds.values()])
+    strata = {kind: frame.head(many) for (kind, frame), many in zip(kinds.items(), each, strict=True)}
+    wanted = np.unique(np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(some for some, _ in drawn.values())]))
+    texts |= _texts(documents, leaves, wanted.astype(np.int64))
     rows: list[dict[str, Any]] = []
     # a loop over the rows of a sample, which a person will read one by one
     for kind, frame in strata.items():
@@ -138,8 +149,6 @@ def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
     for side, (some, weight) in passages.items():
         for doc_no in some.tolist():
             cells = [(cell, text) for (number, cell), text in texts.items() if number == doc_no and text]
-            if not cells:
-                continue
             lengths = np.array([len(text) for _, text in cells], np.float64)
             cell, text = cells[int(rng.choice(len(cells), p=lengths / lengths.sum()))]
             low = int(rng.integers(0, max(1, len(text) - _PASSAGE + 1)))
@@ -165,7 +174,16 @@ def _drawn(work: Path, n: int, seed: int) -> list[dict[str, Any]]:
                     "missed": None,
                 }
             )
-    return rows
+    return rows, [*kinds, *(side for side, numbers in sides.items() if len(numbers))]
+
+
+def _shares(n: int, most: Sequence[int]) -> list[int]:
+    """`n` in parts as equal as can be, none of them more than its `most`; all of `most` where that is less."""
+    out = [0] * len(most)
+    # a loop over strata: the smallest first, so that what one cannot take goes to the others
+    for turn, place in enumerate(sorted(range(len(most)), key=lambda place: most[place])):
+        out[place] = min(most[place], (n - sum(out)) // (len(most) - turn))
+    return out
 
 
 def _within(work: Path, wanted: np.typing.NDArray[Any]) -> dict[tuple[int, int], list[tuple[int, int, str]]]:
@@ -199,9 +217,9 @@ def wilson(share: float, of: float) -> list[float] | None:
     """The 95 % score interval of a share of `of` trials (Wilson 1927); None of no trial."""
     if of <= 0:
         return None
-    z2 = _Z * _Z
+    z2 = Z * Z
     middle = (share + z2 / (2 * of)) / (1 + z2 / of)
-    half = _Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
+    half = Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
     return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
@@ -286,32 +304,36 @@ def _kind(path: Path, number: int, name: object) -> str:
 # ------------------------------------------------------------------------------------------------------ what two indexes say together
 
 
-def _estimated(work: Path, other: Path) -> dict[str, Any]:
-    """Chapman's estimate by kind: how many there are, from what either index found and what both did."""
-    private_folder(other)
-    one, two = _index(work), _index(other)
-    if _of_corpus(one) != _of_corpus(two):
-        raise UsageError(f"{other}: indexes other documents than {work}; make both from the same input, with other finders")
-    mine, theirs = (
-        pl.concat([pl.DataFrame(schema=_SPANS), *(part.select(*_SPANS) for part in _occurrences(path))]) for path in (work, other)
-    )
-    finders = [sorted(_finders(path)) for path in (work, other)]
-    if finders[0] == finders[1]:
-        raise UsageError(
-            f"{other}: the same finders ({', '.join(finders[0]) or 'none'}) made both indexes, which then say nothing about "
-            "what each of them misses; make one with finders of another sort, such as a model"
-        )
+def _estimated(work: Path, others: Sequence[Path]) -> dict[str, Any]:
+    """What several indexes say of each kind: Chapman's estimate of two, Chao's bound and a log-linear one of more."""
+    works, indexes = [work, *others], [_index(work)]
+    for other in others:
+        private_folder(other)
+        indexes.append(_index(other))
+        if _of_corpus(indexes[-1]) != _of_corpus(indexes[0]):
+            raise UsageError(f"{other}: indexes other documents than {work}; make both from the same input, with other finders")
+    spans = [pl.concat([pl.DataFrame(schema=_SPANS), *(part.select(*_SPANS) for part in _occurrences(path))]) for path in works]
+    finders = [sorted(_finders(path)) for path in works]
+    for place, (path, mine) in enumerate(zip(works, finders, strict=True)):
+        if mine in finders[:place]:
+            raise UsageError(
+                f"{path}: the same finders ({', '.join(mine) or 'none'}) made another of the indexes, and the two say nothing about "
+                "what each of them misses; make one with finders of another sort, such as a model"
+            )
     estimates = {}
-    for kind in sorted(set(mine["kind"]) | set(theirs["kind"])):
-        first, second = (frame.filter(pl.col("kind") == kind) for frame in (mine, theirs))
-        both = min(_met(first, second), _met(second, first))
-        estimates[kind] = chapman(first.height, second.height, both)
-    alone = [kind for kind, told in estimates.items() if told["estimate"] is None]
+    for kind in sorted(set().union(*(frame["kind"] for frame in spans))):
+        lists = [frame.filter(pl.col("kind") == kind) for frame in spans]
+        if len(lists) == 2:
+            both = min(met(*lists), met(lists[1], lists[0]))
+            estimates[kind] = chapman(lists[0].height, lists[1].height, both)
+        else:
+            estimates[kind] = together(histories(lists), len(lists))
+    figure = "estimate" if len(works) == 2 else "least"
     return {
-        "finders": {str(work): finders[0], str(other): finders[1]},
-        "assumes": "that the two find independently of each other; where both find the easy ones, more is missed than this says",
+        "finders": {str(path): mine for path, mine in zip(works, finders, strict=True)},
+        "assumes": TWO if len(works) == 2 else MORE,
         "estimates": estimates,
-        "one_finder_only": alone,
+        "one_finder_only": [kind for kind, told in estimates.items() if told[figure] is None],
     }
 
 
@@ -328,25 +350,3 @@ def _finders(work: Path) -> set[str]:
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
         names |= set(pl.read_parquet(path, columns=["finder"])["finder"].cast(pl.String).unique())
     return names
-
-
-def _met(these: pl.DataFrame, those: pl.DataFrame) -> int:
-    """How many of these spans overlap one of those; both of one kind."""
-    if not these.height or not those.height:
-        return 0
-    left = these.select("doc_no", "cell", "start", "stop").with_row_index("row")
-    pairs = left.join(those.select("doc_no", "cell", low="start", high="stop"), on=["doc_no", "cell"])
-    return pairs.filter((pl.col("start") < pl.col("high")) & (pl.col("low") < pl.col("stop")))["row"].n_unique()
-
-
-def chapman(first: int, second: int, both: int) -> dict[str, Any]:
-    """How many there are, (n1 + 1)(n2 + 1) / (m + 1) - 1, with the 95 % interval of its variance (Chapman 1951; Seber, The Estimation of
-    Animal Abundance, 1982), and how many neither found. None where only one of the two found any: it then tells nothing."""
-    out: dict[str, Any] = {"first": first, "second": second, "both": both, "estimate": None, "interval": None, "missed_by_both": None}
-    if not first or not second:
-        return out
-    estimate = (first + 1) * (second + 1) / (both + 1) - 1
-    variance = (first + 1) * (second + 1) * (first - both) * (second - both) / ((both + 1) ** 2 * (both + 2))
-    least = first + second - both
-    low, high = max(least, estimate - _Z * variance**0.5), max(least, estimate + _Z * variance**0.5)
-    return out | {"estimate": estimate, "interval": [float(low), float(high)], "missed_by_both": max(0.0, estimate - least)}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize import apply, index, tables
+from sanitize import formats as formats_out
 from sanitize.matcher import FORMS
 from sanitize.plan import Plan
-from sanitize.publish import shard_name
+from sanitize.publish import shard_names
 
 
 def kinds_found(
@@ -122,12 +124,19 @@ def manifest_of(
     *,
     seed: int | None,
     settings: Mapping[str, Any],
+    parts: Sequence[Mapping[str, int]] = (),
+    beside: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256)."""
+    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
+
+    `parts` has the inputs, documents and shards of each, where something was appended; `beside`, pages that stand among the shards, with
+    their texts.
+    """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
         key |= {"seed": seed, "note": "reproducible, replacements guessable, no privacy claim"}
-    names = [f"data/{shard_name(no, len(applied))}" for no in range(len(applied))]
+    suffix = formats_out.suffix(settings.get("format", formats_out.PARQUET))
+    names = [f"data/{name}" for name in shard_names([part["shards"] for part in parts] or [len(applied)], suffix)]
     return {
         "format": 1,
         "tool": {"name": "corpus-sanitize", **versions(), "formats": formats()},
@@ -139,6 +148,8 @@ def manifest_of(
         "shards": [
             {"path": path, **{name: one[name] for name in ("rows", "bytes", "sha256")}} for path, one in zip(names, applied, strict=True)
         ],
+        **({"batches": [{"no": no, **part} for no, part in enumerate(parts, 1)]} if len(parts) > 1 else {}),
+        **({"beside": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in beside.items()}} if beside else {}),
         "columns": summary["columns"],
         "settings": dict(settings),
         "summary": dict(summary),

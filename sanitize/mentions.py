@@ -1,5 +1,7 @@
 """Where given names stand in a column of texts: in any letter case and Unicode form, across any white space, also as `Surname, First name`.
 
+Also in what the column says in other writing (sanitize/decoded.py): `Ann=20Roe`, a part in base64; of a run of base64 all is its place.
+
 One alternation of all names, run by the linear-time engine of Polars; a name is bounded by Unicode's word boundaries. Names are few (those
 of one person, or of a list); for many values there is the matcher.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.decoded import VIEWS, views
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.person import UNSEEN as _UNSEEN
 from sanitize.kinds.person import normalised as normalised
@@ -24,6 +27,7 @@ from sanitize.spans import I64, Buffers, code_points, cut, matches
 KIND = "PERSON"
 FINDER = "mentions"
 _GAP = rf"(?:\s|{_UNSEEN})+"
+_WRITING = tuple(form for form in VIEWS if form != "digits")
 _LETTERS = re.compile(r"[^\W\d_]")
 
 
@@ -63,6 +67,44 @@ def mentions(texts: pa.LargeStringArray, names: Sequence[str], key: Key) -> Ment
     return Mentions(np.searchsorted(buffers.offsets, start, side="right") - 1, start, stop, ids.to_numpy())
 
 
+def hidden(texts: pa.LargeStringArray, names: Sequence[str], key: Key) -> Mentions:
+    """The mentions that a column of texts without nulls holds in other writing, with the places of what is written so."""
+    buffers, nothing = Buffers.of(texts), np.empty(0, np.int64)
+    found = [(nothing, nothing, nothing, nothing)]
+    for view in views(texts, wide(names), _WRITING) if names else ():
+        pieces = valid(view.pieces)
+        seen = mentions(pieces, names, key)
+        base = Buffers.of(pieces).offsets[seen.text_no]
+        at = view.original(seen.text_no, seen.start - base, seen.stop - base)
+        first, some = buffers.offsets[at.text_no], np.flatnonzero(at.touched)
+        found.append((at.text_no[some], (first + at.start)[some], (first + at.stop)[some], seen.value_id[some]))
+    text_no, start, stop, ids = (np.concatenate(column) for column in zip(*found, strict=True))
+    _, once = np.unique(np.column_stack([start, stop]), axis=0, return_index=True)  # a place may say it in two views
+    return Mentions(text_no[once], start[once], stop[once], ids[once])
+
+
+def count_hidden(texts: pa.LargeStringArray, names: Sequence[str], only: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The same counted, by the form of the writing; `only` some forms."""
+    for view in views(texts, wide(names), tuple(form for form in only if form in _WRITING)) if names else ():
+        yield view.form, count(valid(view.pieces), names)
+
+
+def wide(names: Sequence[str]) -> int:
+    """The bytes around an escape in which a name may stand, with characters that cannot be seen in between."""
+    return 16 * max(len(name.encode()) for name in names)
+
+
+def valid(pieces: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Decoded bytes as texts of the same length: a byte that is no UTF-8 becomes a control character."""
+    raw = pieces.cast(pa.large_binary())
+    try:
+        return raw.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        # a loop over what was decoded, which is little: Arrow replaces no bytes
+        texts = (one.decode("utf-8", "surrogateescape") for one in raw.to_pylist())
+        return pa.array([re.sub("[\udc80-\udcff]", "\x7f", text) for text in texts], pa.large_string())
+
+
 def count(texts: pa.LargeStringArray, names: Sequence[str]) -> int:
     """How many mentions of `names` there are in a column of texts."""
     return int(pl.Series(texts.fill_null("")).str.count_matches(_pattern(names)).sum()) if names else 0
@@ -92,7 +134,8 @@ def _forms(letter: str) -> list[str]:
 def rows(texts: pa.LargeStringArray, doc_no: I64, cells: npt.NDArray[np.int32], names: Sequence[str], key: Key) -> pl.DataFrame:
     """The mentions in a column as rows of the table `occurrences`; `doc_no` and `cells` say whose each text is."""
     texts = texts.fill_null("") if texts.null_count else texts
-    found = mentions(texts, names, key)
+    both = (mentions(texts, names, key), hidden(texts, names, key))
+    found = Mentions(*(np.concatenate([getattr(one, name) for one in both]) for name in ("text_no", "start", "stop", "value_id")))
     buffers = Buffers.of(texts)
     start, stop = code_points(buffers, found.text_no, found.start, found.stop)
     first = buffers.offsets[found.text_no]

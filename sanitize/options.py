@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from sanitize.indexing import Settings
 
 Inputs = Annotated[
-    list[Path],
-    typer.Argument(metavar="INPUT...", help="files and folders: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails", show_default=False),
+    list[str],
+    typer.Argument(
+        metavar="INPUT...", help="files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails", show_default=False
+    ),
 ]
 Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
@@ -53,6 +55,13 @@ Known = Annotated[
     typer.Option(metavar="FILE", help="values to look for: CSV, TSV or JSON lines with kind and value", show_default=False),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (default: one a core)", show_default=False)]
+EngineName = Annotated[str, typer.Option("--engine", help="local (this machine) or spark; see docs/spark.md")]
+Master = Annotated[
+    str | None, typer.Option(metavar="URL", help="with --engine spark: local[2], spark://host:7077, yarn, k8s://...", show_default=False)
+]
+Remote = Annotated[
+    str | None, typer.Option(metavar="URL", help="with --engine spark: a Spark Connect server, sc://host:15002", show_default=False)
+]
 MemoryLimit = Annotated[str, typer.Option(help="for counting, and for reading one piece of an input; see docs/input.md")]
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
 MaxQuarantine = Annotated[str, typer.Option(help="the share of records that may be set aside")]
@@ -94,6 +103,9 @@ def settings_of(said: Mapping[str, Any], **more: Any) -> Settings:
         max_quarantine=share(said["max_quarantine"]),
         strict=said["strict"],
         sample=share(said.get("sample", "100%"), "--sample"),
+        engine=said.get("engine", "local"),
+        master=said.get("master"),
+        remote=said.get("remote"),
         progress=shower(said["quiet"]),
         **more,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
@@ -133,10 +133,14 @@ class Rewrites:
 class Column:
     """A column of texts as a finder sees it: `texts` (large_string, no nulls), and what is known of them already, in `found`: text_no,
     start_byte, stop_byte (from the text's first byte), kind (string) and value_id, sorted by place. To a finder of the first round
-    that is what `patterns` found; to one of the second, all that the first round did."""
+    that is what `patterns` found; to one of the second, all that the first round did. Where each text stands, in the first round:
+    `doc_no`, `doc_id` and `cell`, one of each for every text."""
 
     texts: pa.LargeStringArray
     found: pl.DataFrame
+    doc_no: I64 | None = None
+    doc_id: pa.LargeStringArray | None = None
+    cell: npt.NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +150,10 @@ class Spans:
 
     A span's text is its value; where it is another spelling of a known one, `value_id` says of which (-1: none). `links` are pairs of
     values that are one person's: `value_id`, `other` (an address and the name beside it).
+
+    `unread` are texts that it could not look at: in the first round their documents are set aside, whatever else was found in them.
+    `refused` counts candidates that were not taken, by kind and reason. `placed` says for how many spans that the finder was given from
+    outside there was a text.
     """
 
     text_no: I64
@@ -156,6 +164,16 @@ class Spans:
     score: npt.NDArray[np.float32]
     value_id: I64 | None = None
     links: pl.DataFrame | None = None
+    unread: I64 | None = None
+    refused: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    placed: int = 0
+
+    @classmethod
+    def none(cls, *, unread: I64 | None = None, refused: Mapping[tuple[str, str], int] | None = None) -> Spans:
+        """No span at all."""
+        nothing = np.empty(0, np.int64)
+        kind, score = np.empty(0, np.int32), np.empty(0, np.float32)
+        return cls(nothing, nothing, nothing, kind, (), score, unread=unread, refused=refused or {})
 
 
 class Finder(Part):
@@ -190,6 +208,11 @@ class Finder(Part):
 
     def close(self) -> None:
         """Called in a worker after the last batch of a task."""
+
+    def check(self, placed: int, set_aside: int) -> Sequence[str]:
+        """Called once all tasks are done, with the sum of its `placed` and the number of documents that were set aside: notes for the
+        summary. Raises InputRefused where what it was given from outside is not of these documents."""
+        return ()
 
 
 class Editor(Part):
@@ -230,6 +253,12 @@ class Editor(Part):
         """Whether what it makes depends on what it made before: it is then told its `Past`, and batches follow each other in corpus
         order."""
         return False
+
+    @property
+    def appends(self) -> bool:
+        """Whether documents can be added to those that it has edited: what it does in one hangs on no later one, beyond what is counted for
+        every editor."""
+        return not (self.unit or self.looks) and set(self.needs) <= {"firsts", "value_ids", "known_values", "part_stores"}
 
     def streamed(self, where: str) -> Self:
         """The same as a stream runs it, which knows only what came before; `where` opens the PlanError where that cannot be."""

@@ -155,16 +155,19 @@ def _ranked(words: pl.DataFrame, *of: str) -> pl.DataFrame:
 
 class Cast:
     """The persons behind some mentions. `mentions` has scope (a number), seed (what the scope's draws hang on), kind, value_id, value,
-    and `goes`, false for a mention that stays as it is. With `merge`, values join other persons of their scope."""
+    and `goes`, false for a mention that stays as it is; with a `person` for each, nobody is looked for. With `merge`, values join other
+    persons of their scope."""
 
     def __init__(self, mentions: pl.DataFrame, known: Entities, key: Key, purpose: str, *, merge: bool = True) -> None:
         self._key, self._purpose, self._known = key, purpose, known
-        on = ["scope", "seed", "kind", "value_id", "value"]
-        rows = mentions.group_by(on).agg(pl.col("goes").any(), stays=(~pl.col("goes")).any()).sort("scope", "kind", "value_id", "value")
+        on = ["scope", "seed", "kind", "value_id", "value", *(["person"] if "person" in mentions.columns else [])]
+        rows = mentions.group_by(on).agg(pl.col("goes").any(), stays=(~pl.col("goes")).any()).sort(on)
         texts = rows.select("kind", "value").unique(maintain_order=True).with_row_index("text")
         self.texts = texts
         self.tokens, pairs = _words(texts)
         person, linked = known.of_values(rows["value_id"].to_numpy())
+        if "person" in rows.columns:
+            person, linked, merge = rows["person"].to_numpy(), np.ones(rows.height, np.bool_), False
         rows = rows.join(texts, on=["kind", "value"], maintain_order="left")
         rows = rows.with_columns(person=pl.Series(person, dtype=pl.Int64), linked=pl.Series(linked))
         rows = rows.with_columns(own=pl.col("person"))
@@ -253,12 +256,14 @@ class Cast:
         two = entries.filter(pl.col("role") == LAST).select("group", two="word", last_entry="entry")
         return out.join(two, on=["group", "two"], how="left").sort("row", "start"), entries
 
-    def drawn(self, real: Real, tail: Tail, anchors: tuple[int, ...] = ()) -> pa.LargeStringArray:
+    def drawn(self, real: Real, tail: Tail, anchors: tuple[int, ...] = (), *, apart: bool = False) -> pa.LargeStringArray:
         """The text of each row of `rows` that goes (null for the others). `real` says which ids of a kind are values of the corpus; `tail`
-        gives what stands from the @ on, from rows of `rows`, draws and anchors; of `anchors` one is kept for each person."""
+        gives what stands from the @ on, from rows of `rows`, draws and anchors; of `anchors` one is kept for each person. With `apart`
+        no word of a name is a real name by itself, as long as such words are to be had."""
         script, entries = self._script()
         going = np.flatnonzero(self.rows["goes"].to_numpy())
         choices = self._choices(script, anchors)
+        names = entries.join(script.filter("name").select(entry="first_entry").unique(), on="entry", how="semi")
         texts = np.full(self.rows.height, None, object)
         attempts = np.zeros(self.groups.height, np.int64)
         pending = np.unique(self.rows["group"].to_numpy()[going])
@@ -276,12 +281,19 @@ class Cast:
             form, good = np.empty(len(rows), np.int64), np.ones(len(rows), np.bool_)
             for name in KINDS:
                 mine = np.flatnonzero(ids[name][rows])
+                if not len(mine):
+                    continue
                 normal = arrow(kind_named(name).normalise(pl.Series(made.take(pa.array(mine)), dtype=pl.String)))
                 form[mine] = value_ids(normal, name, self._key)
                 good[mine] = ~real(name, form[mine])
             pair = form.astype(np.uint64) ^ (scope[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
             good &= ~np.isin(pair, taken)
             whole = _all_of(good, group_of[rows], self.groups.height)
+            if apart and attempt < _FREE:
+                some_words = names.filter(pl.Series(open_[names["group"].to_numpy()]))
+                new = pl.Series(self._new(some_words, attempt, self._anchor(choices, attempt)), dtype=pl.String)
+                said = real(PERSON, value_ids(arrow(kind_named(PERSON).normalise(new)), PERSON, self._key))
+                whole &= _all_of(~said, some_words["group"].to_numpy(), self.groups.height)
             some = np.flatnonzero(whole[group_of[rows]])
             # of two persons that would say the same in a scope the first has it; two values of one person say two things
             _, first, which = np.unique(pair[some], return_index=True, return_inverse=True)
@@ -302,6 +314,22 @@ class Cast:
         self.attempts = attempts
         return pa.array(texts, pa.large_string())
 
+    def short(self) -> pl.DataFrame:
+        """The names of one word, with or without letters, that mean another person of their scope: columns row, person."""
+        other = self.rows.filter(pl.col("kind") == PERSON, pl.col("person") != pl.col("own"))
+        words = other.join(self.tokens.filter(~pl.col("letter")), on="text").group_by("row", "person").len()
+        return words.filter(pl.col("len") == 1).select("row", "person")
+
+    def again(self, attempts: I64, tail: Tail) -> pa.LargeStringArray:
+        """The text of every row, by the attempt that is known of its group; nothing is asked."""
+        script, entries = self._script()
+        group, none = self.rows["group"].to_numpy(), np.full(self.groups.height, NONE)
+        texts = np.full(self.rows.height, None, object)
+        for attempt in np.unique(attempts).tolist():
+            rows = np.flatnonzero(attempts[group] == attempt)
+            texts[rows] = self.said(script, entries, rows, attempt, none, tail).to_numpy(zero_copy_only=False)
+        return pa.array(texts, pa.large_string())
+
     def said(self, script: pl.DataFrame, entries: pl.DataFrame, rows: I64, attempt: int, anchor: I64, tail: Tail) -> pa.LargeStringArray:
         """Some rows in the words that an attempt of their group draws."""
         group = self.rows["group"].to_numpy()
@@ -316,15 +344,17 @@ class Cast:
         tokens = tokens.with_columns(place=pl.Series(place[tokens["row"].to_numpy()])).sort("place", "start")
         one = pl.Series(new[tokens["first_entry"].to_numpy()], dtype=pl.String)
         two = pl.Series(new[tokens["last_entry"].fill_null(0).to_numpy()], dtype=pl.String)
-        kept = np.isin(anchor[tokens["group"].to_numpy()], (FIRST, LAST))
-        frame = tokens.select("way", "how", "word").with_columns(one=one, two=two, kept=pl.Series(kept))
+        its = anchor[tokens["group"].to_numpy()]
+        kept = np.isin(its, (FIRST, LAST))
+        # an address of one part keeps all of it, or nothing
+        whole = kept & (tokens["way"] == "local").to_numpy()
+        stays = whole | ((tokens["way"] == "word").to_numpy() & kept & (tokens["one_role"].to_numpy() == its))
+        frame = tokens.select("way", "how").with_columns(one=one, two=two)
         letters = {"f": pl.col("one"), "l": pl.col("two"), "F": pl.col("one").str.slice(0, 1), "L": pl.col("two").str.slice(0, 1)}
         formed = pl.coalesce(pl.when(pl.col("how") == no).then(letters[how[0]] + letters[how[1]]) for no, how in enumerate(_FORMS))
         shown = frame.select(
             pl.when(pl.col("way") == "form")
             .then(formed)
-            .when((pl.col("way") == "local") & pl.col("kept"))  # an address of one part keeps all of it, or nothing
-            .then("word")
             .when(pl.col("way") == "local")
             .then(letters["F"] + letters["l"])
             .when(pl.col("way") == "letter")
@@ -337,13 +367,16 @@ class Cast:
         buffers = Buffers.of(arrow(heads))
         base = buffers.offsets[tokens["place"].to_numpy()]
         start, stop = base + tokens["start"].to_numpy(), base + tokens["stop"].to_numpy()
-        made = pl.Series(splice(buffers, start, stop, arrow(cased(shown, tokens["old"]))), dtype=pl.String)
+        shown = pl.select(pl.when(pl.Series(stays)).then(tokens["old"]).otherwise(cased(shown, tokens["old"]))).to_series()
+        made = pl.Series(splice(buffers, start, stop, arrow(shown)), dtype=pl.String)
         where = np.flatnonzero(is_address)
         if not len(where):
             return arrow(made)
         draws = self._draws("value", group[rows[where]], self.rows["value_id"].to_numpy()[rows[where]].astype(np.uint64))
         draws = draws.again(attempt)
-        local = _numbered(made.gather(where), draws, np.isin(anchor[group[rows[where]]], (FIRST, LAST)))
+        numbers = np.zeros(len(rows), np.bool_)
+        numbers[tokens["place"].to_numpy()[whole]] = True
+        local = _numbered(made.gather(where), draws, numbers[where])
         ends = pl.Series(tail(rows[where], draws, anchor[group[rows[where]]]), dtype=pl.String)
         return arrow(made.scatter(where, pl.select(pl.lit(local) + pl.lit(ends)).to_series()))
 
@@ -358,7 +391,8 @@ class Cast:
         found = np.where(role == LAST, lasts[pick(high, len(lasts))], firsts[pick(low, len(firsts))])
         if attempt >= _DOUBLED:
             found = found + np.where(role == LAST, firsts[pick(second_high, len(firsts))], lasts[pick(second_low, len(lasts))])
-        return np.where(role == anchor[group], entries["word"].to_numpy().astype(object), found)
+        kept = (role == anchor[group]) & (role <= LAST)
+        return np.where(kept, entries["word"].to_numpy().astype(object), found)
 
     def _draws(self, what: str, group: I64, word: U64) -> Draws:
         seed = self.groups["seed"].to_numpy()[group]
@@ -392,8 +426,7 @@ class Cast:
         for each in (DOMAIN, TLD):
             shown[kept.filter(pl.col("kind") == ADDRESS)["group"].to_numpy(), each] = True
         both = may & shown
-        any_: npt.NDArray[np.bool_] = both.any(axis=1, keepdims=True)
-        return np.where(any_, both, may)
+        return np.where(np.asarray(both.any(axis=1))[:, None], both, may)
 
     def _anchor(self, choices: npt.NDArray[np.bool_], attempt: int) -> I64:
         """The anchor of each group in an attempt; NONE where it has none."""

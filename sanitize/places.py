@@ -5,16 +5,19 @@ input. The fast check and the full one ask the same questions here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize import formats
 from sanitize.cells import Leaf, plain
 from sanitize.errors import OutputBroken
 from sanitize.shards import Documents
@@ -42,11 +45,20 @@ class VerifyTask:
     leaves: tuple[Leaf, ...]
     sweep: Path  # what is left over in the text is written here, as occurrences
     names: tuple[str, ...] = ()  # of people who are to be forgotten: no mention may be left
+    columns: tuple[str, ...] = ()  # of the shard, in their order: what a format other than Parquet does not say by itself
     later: Path | None = None  # value_counts: a variant may be a value that comes in a later document only, which the plan could not know
+    aside: Path | None = None  # where an attempt writes `sweep` before that has its name
+
+    def attempt(self, folder: Path) -> VerifyTask:
+        """The task as one of several attempts at once may do it."""
+        return replace(self, aside=folder / "sweep.parquet")
 
 
 def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
     """The shard's rows as plain tables, with the doc_no of each: documents that are gone have none."""
+    if (packed := formats.by_suffix(task.shard)) is not None:
+        yield from _unpacked(task, packed)
+        return
     with pq.ParquetFile(task.shard, page_checksum_verification=True) as file:
         numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
         if len(numbers) != file.metadata.num_rows:
@@ -57,6 +69,36 @@ def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
                 columns = {name: plain(batch.column(name)) for name in batch.schema.names}
                 yield pa.table(columns), numbers[at : at + batch.num_rows]
                 at += batch.num_rows
+
+
+def schema_of(task: VerifyTask) -> pa.Schema:
+    """The columns of a shard."""
+    if formats.by_suffix(task.shard) is None:
+        return pq.read_schema(task.shard)
+    return pa.schema([(name, formats.typed(task.documents.schema.field(name).type)) for name in task.columns])
+
+
+def _unpacked(task: VerifyTask, packed: ModuleType) -> Iterator[tuple[pa.Table, I64]]:
+    """The same of a shard that is no Parquet."""
+    numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
+    at = 0
+    for batch in packed.batches(task.shard, schema_of(task)):
+        for low in range(0, batch.num_rows, 5_000):
+            part = batch.slice(low, 5_000)
+            yield pa.Table.from_batches([part]).combine_chunks(), numbers[at : at + part.num_rows]
+            at += part.num_rows
+    if at != len(numbers):
+        raise OutputBroken(f"{task.shard}: {at} rows, where the run wrote {len(numbers)}; run again with --replace")
+
+
+def comes_later(task: VerifyTask, values: I64, doc_no: I64) -> Mask:
+    """True where a value stands first in a document behind the one of that number: what a replacement said there it could not know."""
+    if task.later is None or not len(values):
+        return np.zeros(len(values), np.bool_)
+    known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
+    known = known.filter(pc.is_in(known["value_id"], pa.array(np.unique(values))))
+    first = dict(zip(*(column.to_pylist() for column in known.columns), strict=True))
+    return np.array([first.get(int(one), -1) for one in values], np.int64) > doc_no
 
 
 def inside_kept(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], begin: I64, end: I64) -> tuple[Mask, int]:

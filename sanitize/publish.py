@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,13 @@ class Job:
     fingerprint: str
     outputs: Mapping[str, Path] | Path  # file in the folder -> final path; or where everything in the folder goes
     checked_next: frozenset[str] = frozenset()  # outputs whose pages the next room checks, as it reads all of them before they count
+    standing: bool = False  # what it made was published: it counts as long as its files are whole, whatever it would depend on now
+    aside: Path | None = None  # where an attempt writes its record before that has its name
+
+    def attempt(self, folder: Path) -> Job:
+        """The job as one of several attempts at once may do it: all that has no name yet lies in `folder`. Whichever is last wins, with
+        the same bytes; where `folder` is gone, nothing more gets a name."""
+        return replace(self, task=replace(self.task, folder=folder / "made"), aside=folder / "record")
 
     @property
     def told(self) -> str:
@@ -46,7 +53,7 @@ def perform(job: Job) -> dict[str, Any]:
     Written aside, opened again and checked, hashed, to the disk, renamed, the folders to the disk, recorded: what the record names is
     whole. A job that fails takes its attempt away.
     """
-    done = recorded(job.record, job.fingerprint)
+    done = recorded(job.record, None if job.standing else job.fingerprint)
     if done is not None:
         return done
     folder: Path = job.task.folder
@@ -74,7 +81,7 @@ def perform(job: Job) -> dict[str, Any]:
                 fsync(parent)
             crash.at("task:settled")
             job.record.parent.mkdir(parents=True, exist_ok=True)
-            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result})
+            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result}, job.aside)
             crash.at("task:recorded")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -92,11 +99,13 @@ def hashed(*things: object) -> str:
     return hashlib.blake2b(json.dumps(things, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
-def recorded(record: Path, fingerprint: str) -> dict[str, Any] | None:
-    """The result in a record whose fingerprint and files still fit, else None."""
+def recorded(record: Path, fingerprint: str | None) -> dict[str, Any] | None:
+    """The result in a record whose fingerprint (where one is asked for) and files still fit, else None."""
     try:
         found = json.loads(record.read_text("utf-8"))
-        if found["fingerprint"] != fingerprint or any(sha256(Path(path)) != known for path, known in found["files"].items()):
+        if fingerprint is not None and found["fingerprint"] != fingerprint:
+            return None
+        if any(sha256(Path(path)) != known for path, known in found["files"].items()):
             return None
         return dict(found["result"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -107,12 +116,14 @@ def publish(
     out: Path,
     *,
     shards: Sequence[tuple[Path, str]],
+    parts: Sequence[int] = (),
     pages: Mapping[str, str],
     manifest: Mapping[str, Any],
     leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
     still: Callable[[], object] = lambda: None,
 ) -> None:
     """Build OUT beside itself and swap it in: shards (source, sha256), then pages and manifest once `leaks_in` finds nothing in them.
+    `parts` says how many shards each part has, where there are several.
 
     The name OUT is held by its lock (lock.py), so nobody else builds there; `still` is asked just before the swap whether OUT may be
     replaced, and raises if not.
@@ -121,7 +132,9 @@ def publish(
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with disk_trouble(out.parent):
-            _build(folder, shards, pages, manifest, leaks_in)
+            suffix = "".join(shards[0][0].suffixes) if shards else ".parquet"
+            named = [(*shard, name) for shard, name in zip(shards, shard_names(parts or [len(shards)], suffix), strict=True)]
+            _build(folder, named, pages, manifest, leaks_in)
             still()
             swap(folder, out)
     finally:
@@ -145,7 +158,7 @@ def _beside(out: Path) -> tuple[Path, Path]:
 
 def _build(
     folder: Path,
-    shards: Sequence[tuple[Path, str]],
+    shards: Sequence[tuple[Path, str, str]],
     pages: Mapping[str, str],
     manifest: Mapping[str, Any],
     leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
@@ -154,8 +167,8 @@ def _build(
     (folder / "data").mkdir(parents=True)
     # a link has the mode of its source, and that lies in WORK: what is published has the mode that the user gives to new files
     mode = (folder / "data").stat().st_mode & 0o666
-    for number, (source, known) in enumerate(shards):
-        target = folder / "data" / shard_name(number, len(shards))
+    for source, known, name in shards:
+        target = folder / "data" / name
         try:
             os.link(source, target)
         except OSError:  # another file system
@@ -179,9 +192,14 @@ def _build(
     crash.at("publish:built")
 
 
-def shard_name(number: int, count: int) -> str:
-    """The name of an output shard, as `datasets` and others expect it."""
-    return f"train-{number:05d}-of-{count:05d}.parquet"
+def shard_name(number: int, count: int, part: int = 1, suffix: str = ".parquet") -> str:
+    """The name of an output shard, as `datasets` and others expect it; of the first part of a corpus, or of one that was appended."""
+    return f"train-{f'b{part:04d}-' if part > 1 else ''}{number:05d}-of-{count:05d}{suffix}"
+
+
+def shard_names(parts: Sequence[int], suffix: str = ".parquet") -> list[str]:
+    """The names of all shards of a corpus whose parts have so many each; in the order of their names, too."""
+    return [shard_name(number, count, part, suffix) for part, count in enumerate(parts, 1) for number in range(count)]
 
 
 def swap(new: Path, out: Path) -> None:

@@ -21,7 +21,7 @@ from sanitize.corpus import Staging, lose_task, stage_task
 from sanitize.engines.engine import Died, Done, Engine
 from sanitize.errors import InputRefused
 from sanitize.publish import Job, perform
-from sanitize.read import File, Layout, Roles, Survey, Unit, looked, readable, refusal, survey
+from sanitize.read import Earlier, File, Layout, Roles, Survey, Unit, looked, readable, refusal, survey
 
 LOOKED = 1_000  # files of one task
 CHECKED, CHECKED_BYTES = 200, 64 << 20
@@ -32,7 +32,7 @@ PER_MB, PER_MB_COMPRESSED = 2.0, 20.0
 Untrusted = Callable[[str, Callable[[Any], Any], Sequence[Any], Callable[[Any], float]], Iterator[tuple[int, Done | Died]]]
 
 
-def surveyed(engine: Engine, inputs: Sequence[Path], roles: Roles, memory: int) -> Survey:
+def surveyed(engine: Engine, inputs: Sequence[Path], roles: Roles, memory: int, after: Earlier | None = None) -> Survey:
     """`read.survey`, with every file opened in a process that may die; `memory` bytes for each."""
 
     def look(files: list[File], roles: Roles) -> list[File]:
@@ -50,7 +50,7 @@ def surveyed(engine: Engine, inputs: Sequence[Path], roles: Roles, memory: int) 
             made[place] = outcome.result[0] if isinstance(outcome, Done) else dataclasses.replace(files[place], reason=outcome.reason)
         return made
 
-    return survey(inputs, roles, look)
+    return survey(inputs, roles, look, after)
 
 
 def _look(task: tuple[list[File], Roles]) -> list[File]:

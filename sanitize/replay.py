@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from sanitize import vault
+from sanitize import remote_out, vault
 from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
@@ -24,6 +24,7 @@ from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.progress import Progress, silent
 from sanitize.read import Roles
+from sanitize.remote import is_url, shown
 from sanitize.run import Run
 from sanitize.shards import Corpus, read_json, write_json
 
@@ -75,8 +76,10 @@ class _Settings(BaseModel):
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
     sample: float = Field(default=1.0, gt=0, le=1)
+    format: str = "parquet"
     roles: _Roles
     erased: dict[str, int] = Field(default_factory=dict)
+    known: bool = False
 
 
 class _Manifest(BaseModel):
@@ -106,9 +109,12 @@ def replay(
     workers: int | None = None,
     memory_limit: str = "1GB",
     anyway: bool = False,
+    known: Path | str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the corpus of a manifest (its path, or that of its folder) again, and compare; OUT is published where it is the same.
+
+    `known` is the user's list of a run with `--known`, which no manifest holds.
 
     Returns `same`, `shards`, `different` (numbers of shards, from 0), `counts_different` (fields of the summary), `notes`, `published`,
     `changed` (false where an earlier replay had done it all), and where things lie. `anyway` publishes what is different, too.
@@ -119,8 +125,16 @@ def replay(
     path = Path(manifest) / "manifest.json" if Path(manifest).is_dir() else Path(manifest)
     said, raw = _read(path)
     plan = _plan(path, said)
+    if said.settings.known and known is None:
+        raise UsageError(
+            f"{path}: was made with a list of known values, which no manifest holds; give the same list again with --known FILE"
+        )
+    if known is not None and not said.settings.known:
+        raise UsageError(f"{path}: was made without a list of known values; leave --known out")
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
-    out, work = Path(out), Path(work or f"{out}.private")
+    if is_url(out):
+        raise UsageError(f"{shown(str(out))}: a replay is compared on this machine; take a folder (-o), and copy what is the same")
+    out, work = Path(out), remote_out.here(work or f"{out}.private")
     vault.apart(inputs, out, work)
     if out.resolve() == path.resolve().parent:
         raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; take another -o")
@@ -137,6 +151,8 @@ def replay(
         max_quarantine=1.0,  # how many may be set aside was decided when the manifest was written
         verify=said.settings.verify,
         sample=said.settings.sample,
+        format=said.settings.format,
+        known=Path(known) if known is not None else None,
         progress=progress,
     )
     made: dict[str, Any] = {}
@@ -150,6 +166,10 @@ def replay(
         _same_inputs(path, said, [(size, known) for (_, size), known in zip(index.survey.files, index.input_hashes, strict=True)])
         ran = Run(index, plan, out, accept)
         if ran.hash != said.plan_hash:
+            if not notes and known is not None:
+                raise UsageError(
+                    f"--known {known}: not the list that {path} was made with, or its plan or settings were changed; give that list"
+                )
             if not notes:
                 raise OutputBroken(
                     f"{path}: its plan_hash does not follow from its plan, settings and inputs; it was changed after it was written, "
@@ -193,6 +213,11 @@ def _read(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise OutputBroken(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; it is no manifest that can be replayed") from None
+    if raw.get("batches"):
+        raise UsageError(
+            f"{path}: was made in {len(raw['batches'])} parts (sanitize run --append), and a replay makes a corpus in one go; run the "
+            "first part's inputs and append the others, with the same seed and plan, and compare the sha256 of the shards"
+        )
     if said.settings.erased.get("erasures"):
         raise UsageError(
             f"{path}: people were erased from it (sanitize subject --erase), and which is in no manifest; "

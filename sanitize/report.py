@@ -115,6 +115,7 @@ def _facts(summary: Summary, kinds: list[dict[str, Any]]) -> dict[str, Any]:
         "seeded": summary.get("key") == "seed",
         "accounts": [dict(one) for one in summary.get("ledger", ())],
         "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.get("ledger", ())),
+        "format": str(dict(summary.get("settings", {})).get("format", "parquet")),
         "plan_name": summary.get("plan_name") or "unnamed",
         "plan_hash": summary.get("plan_hash", ""),
         "about": dict(summary.get("plan", {})).get("about", ""),

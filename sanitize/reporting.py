@@ -114,7 +114,8 @@ def report(
         engine = Local(workers=1, spill=Path(spill))
         try:
             swept = manifest["settings"]["verify"] != "off"
-            shown = tables_of(engine, work, run, _samples(described, run), Path(spill) / "asked", swept=swept)
+            earlier = sum(part["shards"] for part in manifest.get("batches", ())[:-1])
+            shown = tables_of(engine, work, run, _samples(described, run, earlier), Path(spill) / "asked", swept=swept)
         finally:
             engine.close()
         html = page_of(told(manifest), shown)
@@ -154,10 +155,10 @@ def _outside(place: Path, *folders: Path) -> None:
             raise UsageError(f"{place}: lies inside {folder}, where nothing is added; take a place outside of it")
 
 
-def _samples(described: Mapping[str, Any], run: Path) -> list[Sample]:
-    """The samples of a run; none where its input has moved or changed since."""
-    documents = Documents.from_json(described["documents"])
-    edits = run / "edits" / "00000.parquet"
-    if not edits.is_file() or not all(source.is_there() for source in documents.sources):
+def _samples(described: Mapping[str, Any], run: Path, shard: int) -> list[Sample]:
+    """The samples of a run, of a shard and those after it; none where its input has moved or changed since."""
+    documents, first = Documents.from_json(described["documents"]), described["ranges"][shard][0] if described["ranges"] else 0
+    edits = run / "edits" / f"{shard:05d}.parquet"
+    if not edits.is_file() or not all(source.is_there() for source in documents.sources if source.first_doc_no >= first):
         return []
     return samples(documents, [Leaf(column, tuple(steps)) for column, *steps in described["leaves"]], edits, SAMPLES)

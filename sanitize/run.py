@@ -11,15 +11,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import apply, counts, crash, drill, forget, ledger, published, tombstones, vault
+from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, remote_out, vault
+from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -33,32 +35,33 @@ from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
 from sanitize.matcher import Flagged
 from sanitize.notebook import Told
+from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
-from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_name
+from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
+from sanitize.remote import is_url
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
-from sanitize.shards import Corpus, sha256, write_json
-from sanitize.taken import Taken
-from sanitize.verify import VERSION as VERIFY
+from sanitize.shards import Corpus, Documents, sha256, write_json
+from sanitize.target import Target
 from sanitize.verify import VerifyTask, leak, opaque_of, scan, verify_task
 
 
-class Run:
+class Run(Target):
     """One plan at work on the corpus that `index` holds, to a published OUT."""
 
     def __init__(
-        self, index: Indexing, plan: Plan, out: Path, accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+        self,
+        index: Indexing,
+        plan: Plan,
+        out: Path,
+        accept: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
+        named: str = "",
     ) -> None:
-        """`accept` sees the manifest before anything is published, and raises to stop it."""
-        self.index, self.plan, self.out, self.accept = index, plan, out, accept
-        self.hash = plan.hash(index.fingerprint, index.policies, (apply.VERSION, VERIFY))
-        self.folder = index.work / "runs" / self.hash
-        self.flagged = self.folder / "counts" / "flagged.parquet"
-        self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
-        self.erased = tombstones.read(index.work, index.key)
+        """`accept` sees the manifest before anything is published, and raises to stop it. `named`: how OUT is told, where not as a path."""
+        super().__init__(index, plan, out, named)
+        self.accept = accept
         self.spends = any(editor.unit for editor in plan.editors)
-        self.taken = Taken(index, self.folder, plan.find.rules)
         self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
 
@@ -67,7 +70,10 @@ class Run:
         began = time.monotonic()
         for editor in self.plan.editors:
             editor.fits(None)
+        formats.fits(self.format, pa.schema([field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"]))
         self.index.hold(self.out)
+        if self.index.settings.append:
+            self._go_on()
         if self.plan.blacklist is not None and self.plan.blacklist.k > 1:
             # files that are read in place say now whether they name users; of others it is known once they are read
             units = self.index.survey.units
@@ -76,6 +82,7 @@ class Run:
         if self._unchanged():
             return {**Corpus.open(self.out).manifest["summary"], "changed": False, **self._spent(began, 0)}
         found = self.index.find()
+        self.parts = append.parts_of(self.index.batches, self.stops, len(self.index.ranges))
         for editor in self.plan.editors:
             editor.fits(self.index.documents.schema)
         self._forget()
@@ -87,11 +94,15 @@ class Run:
         self.taken.choose(self._job, self.erased.values)
         drops = self._drop()
         listed = self._blacklist(drops)
-        counted = self._count(drops)
-        applied = self._rewrite(counted)
+        counted: dict[Part, tuple[Counts, ...]] = {}
+        applied: list[dict[str, Any]] = []
+        for part in self.parts:
+            counted[part] = self._count(drops, part)
+            applied += self._as_published(part, counted[part]) if self._stands(part) else self._rewrite(part, counted[part])
+        self._one_pseudonym()
         verified = self._verify(counted, applied)
         with self.index.stages.measure("drill"), disk_trouble(self.index.work):
-            drilled = drill.drill(self.index.engine, self.plan, self.index.documents, vault.private(self.index.work / "spill") / "drill")
+            drilled = drill.drill(self.index.engine, self.plan, self._read_now(), vault.private(self.index.work / "spill") / "drill")
         summary = summary_of(
             self.plan,
             self.hash,
@@ -103,7 +114,7 @@ class Run:
             blacklist=listed,
             told=[
                 {"part": editor.use, **said}
-                for editor, counts in zip(self.plan.editors, counted, strict=True)
+                for editor, counts in zip(self.plan.editors, counted[self.parts[-1]], strict=True)
                 if (said := editor.told(counts))
             ],
             verified=verified,
@@ -114,7 +125,14 @@ class Run:
         )
         with self.index.stages.measure("publish"):
             self._publish(summary, applied)
-        return {**summary, "changed": True, **self._spent(began, found["text_bytes"])}
+        return {**summary, **self._appended(), "changed": True, **self._spent(began, found["text_bytes"])}
+
+    def _read_now(self) -> Documents:
+        """The documents of the last part, as far as they lie where they lay: an append does not need the earlier ones any more."""
+        here, first = self.index.documents, self.index.ranges[self.parts[-1].first][0]
+        if len(self.parts) == 1:
+            return here
+        return replace(here, sources=tuple(source for source in here.sources if source.first_doc_no >= first and source.is_there()))
 
     def _ledger(self) -> list[dict[str, Any]]:
         """What mechanisms with a claim spent."""
@@ -152,7 +170,8 @@ class Run:
                 folder=here.work / "spill" / f"forget-{no}",
             )
             outputs = {f"{name}.parquet": self.folder / "forget" / name / f"{no:05d}.parquet" for name in ("mentions", "gone")}
-            jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, self.erased.names, self.erased.users))
+            people = (self.erased.names, self.erased.users)
+            jobs.append(self._job(f"forget-{no:05d}", forget.forget_task, task, outputs, *people, part=self._part_of(no)))
         self.written = sum(result["written"] for result in here.map("forget", jobs))
 
     def _ground(self, drops: Sequence[Path]) -> Ground:
@@ -217,9 +236,36 @@ class Run:
         left = self.taken.kinds_left(bool(drops))
         return kinds_found(self.plan, self.index.value_counts, self.taken.skipped, documents_by_kind, left)
 
-    def _count(self, drops: Sequence[Path]) -> tuple[Counts, ...]:
-        """What the editors need counted, in their order."""
+    def _as_published(self, part: Part, counted: tuple[Counts, ...]) -> list[dict[str, Any]]:
+        """The shards of a part that stands."""
+        swept = {no: self.folder / "sweep" / f"{no:05d}.parquet" for no in range(part.first, part.stop)}
+        some = {no for no, sweep in swept.items() if sweep.is_file() and pq.read_metadata(sweep).num_rows}
+        made = self._shards(counted, [(no, (sweep,) if no in some else ()) for no, sweep in swept.items()])
+        append.as_published(self.published["shards"][part.first : part.stop], made, self.out)
+        return made
+
+    def _said(self, part: Part) -> list[Path]:
+        """What the variants of all shards before a part say, where a value could be kept all the same."""
+        if not (part.first and any(editor.keep and "firsts" in editor.needs for editor in self.plan.editors)):
+            return []
+        jobs = []
+        for no in range(part.first):
+            name = f"{no:05d}.parquet"
+            edits = self.folder / "edits" / name
+            task = SaidTask(edits=edits, key=self.index.key, folder=self.index.work / "spill" / f"said-{no}")
+            jobs.append(self._job(f"said-{no:05d}", said_task, task, {"said.parquet": self.folder / "said" / name}, sha256(edits)))
+        self.index.map("count", jobs)
+        return [self.folder / "said" / f"{no:05d}.parquet" for no in range(part.first)]
+
+    def _one_pseudonym(self) -> None:
+        """Stop where a value would have two pseudonyms."""
+        labels, first = [self.folder / "vault" / "labels" / path.name for path in self.index.files("tables")], self.parts[-1].first
+        append.one_pseudonym(self.plan.editors, labels[:first], labels[first:], self.index.files("vault", "values"))
+
+    def _count(self, drops: Sequence[Path], part: Part) -> tuple[Counts, ...]:
+        """What the editors need counted for a part of the corpus, in their order: all that stands up to its end."""
         drops = (*self._gone(), *drops)
+        said = self._said(part)
         ground = self._ground(drops) if any(editor.looks for editor in self.plan.editors) else None
         made = Aside(self.index.work / "spill" / "counts")
 
@@ -227,50 +273,33 @@ class Run:
             found = counts.for_editors(
                 self.index.engine,
                 tuple(self.plan.editors),
-                occurrences=self.taken.occurrences,
+                occurrences=self.taken.occurrences[: part.stop],
                 fewer=bool(self.plan.find.rules),
                 counted=self.index.value_counts,
-                values=self.index.files("vault", "values"),
+                values=self.index.files("vault", "values")[: part.stop],
                 drops=drops,
                 folder=task.folder,
+                settle=lambda firsts: append.without_said(firsts, said),
                 ground=ground,
                 blacklist=self.blacklisted if self.plan.blacklist else None,
             )
             return {"editors": [{name: str(path) for name, path in one.tables.items()} for one in found]}
 
         with self.index.stages.measure("count"), disk_trouble(self.index.work):
-            told = perform(self._job("counts", work, made, self.folder / "counts", [sha256(path) for path in drops]))
+            hangs_on = [[sha256(path) for path in drops], *([[sha256(path) for path in said]] if said else [])]
+            told = perform(self._job(f"counts{part.name}", work, made, self.folder / f"counts{part.name}", *hangs_on, part=part))
         # what was made aside lies in its place now; the rest is of the index
         return tuple(
             Counts(
                 {
-                    name: self.folder / "counts" / Path(path).name if Path(path).parent == made.folder else Path(path)
+                    name: self.folder / f"counts{part.name}" / Path(path).name if Path(path).parent == made.folder else Path(path)
                     for name, path in one.items()
                 }
             )
             for one in told["editors"]
         )
 
-    def _job(
-        self,
-        name: str,
-        work: Callable[[Any], dict[str, Any]],
-        task: Any,
-        outputs: Mapping[str, Path] | Path,
-        *more: object,
-        checked_next: frozenset[str] = frozenset(),
-    ) -> Job:
-        """A task of this plan, with its record in the plan's folder."""
-        return Job(
-            work=work,
-            task=task,
-            record=self.folder / "tasks" / f"{name}.json",
-            fingerprint=self.index.record_of("plan", self.hash, *more),
-            outputs=outputs,
-            checked_next=checked_next,
-        )
-
-    def _verify(self, counted: tuple[Counts, ...], applied: list[dict[str, Any]]) -> dict[str, Any]:
+    def _verify(self, counted: Mapping[Part, tuple[Counts, ...]], applied: list[dict[str, Any]]) -> dict[str, Any]:
         """Look at every shard; one with leftovers in its text is swept, made again (in `applied` too) and looked at again."""
         mode = self.index.settings.verify
         if mode == "off":
@@ -294,12 +323,15 @@ class Run:
                     *([self.erased.values] if self.erased.values else []),
                 )
             )["values"]
-        seen = self.index.map("verify", [self._verify_task(no) for no in every], measured=verify_task)
+        standing = [self._stands(self._part_of(no)) for no in every]
+        seen = self.index.map("verify", [self._verify_task(no, second=standing[no]) for no in every], measured=verify_task)
+        append.still_clean([result for result, stands in zip(seen, standing, strict=True) if stands], self.out)
         again = [no for no in every if seen[no]["swept"]]
         swept = sum(seen[no]["swept"] for no in again)
         if again:
             # what the finders missed becomes an occurrence of its own; only what is left after that is a leak
-            redone = self._rewrite(counted, again)
+            by_part = [(part, [no for no in again if part.first <= no < part.stop]) for part in self.parts]
+            redone = [made for part, mine in by_part if mine for made in self._rewrite(part, counted[part], mine)]
             looked = self.index.map("verify", [self._verify_task(no, second=True) for no in again], measured=verify_task)
             for no, made, result in zip(again, redone, looked, strict=True):
                 applied[no], seen[no] = made, result
@@ -315,10 +347,11 @@ class Run:
             values = self.index.files("vault", "values")
             passes = work / "spill" / "passes"
             self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
-            shards = [(self._verify_task(no), f"data/{shard_name(no, len(self.index.ranges))}") for no in range(len(self.index.ranges))]
-            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full")
+            names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
+            shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
+            found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)
         if found["findings"]:
-            raise leak(str(self.out), found["findings"], "", "nothing was published")
+            raise leak(self.named or str(self.out), found["findings"], "", "nothing was published")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
 
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
@@ -328,30 +361,60 @@ class Run:
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
+                (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_text(text, "utf-8")
             files = [(folder / name, name) for name in texts]
             here = Local(workers=1, spill=folder)  # a few small pages: no worker is worth its start
-            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts))
+            seen = full(here, [], files, self.passes, self.index.work / "spill" / "full", list(texts), self.erased.names)
             found = [(one.file, one.kind) for one in seen["findings"]]
         return found
 
     def _applied(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
         """What became of some shards, each with the `sha256` that its record has."""
         results = self.index.map("apply", jobs)
-        return [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        made = [{**result, "sha256": hash_of(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        return made if self.format == formats.PARQUET else self._packed(jobs, made)
 
-    def _rewrite(self, counted: tuple[Counts, ...], again: Sequence[int] = ()) -> list[dict[str, Any]]:
-        """Make all shards, or some `again` with what the check swept. Where editors are ordered, one after the other: each avoids the
-        variants of those before it, and one that is made again those of all others."""
+    def _packed(self, jobs: Sequence[Job], made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The same shards in another format, with the bytes and hashes that they have there."""
+        packs = []
+        for job, result in zip(jobs, made, strict=True):
+            no = job.task.no
+            task = PackTask(
+                no=no,
+                first=job.task.first,
+                last=job.task.last,
+                shard=place_of(self.folder, formats.PARQUET, no),
+                format=self.format,
+                folder=self.index.work / "spill" / f"pack-{no}",
+            )
+            outputs = {f"shard{self.suffix}": place_of(self.folder, self.format, no)}
+            packs.append(self._job(f"pack-{self.format}-{no:05d}", pack_task, task, outputs, result["sha256"]))
+        packed = self.index.map("pack", packs)
+        return [
+            {**result, **one, "sha256": hash_of(pack, f"shard{self.suffix}")} for result, one, pack in zip(made, packed, packs, strict=True)
+        ]
+
+    def _rewrite(self, part: Part, counted: tuple[Counts, ...], again: Sequence[int] | None = None) -> list[dict[str, Any]]:
+        """Make all shards of a part, or some `again` with what the check swept."""
+        if again is None:
+            return self._shards(counted, [(no, ()) for no in range(part.first, part.stop)])
+        return self._shards(counted, [(no, (self.folder / "sweep" / f"{no:05d}.parquet",)) for no in again], again=True)
+
+    def _shards(
+        self, counted: tuple[Counts, ...], shards: Sequence[tuple[int, tuple[Path, ...]]], again: bool = False
+    ) -> list[dict[str, Any]]:
+        """Make shards, each with what was swept in it. Where editors are ordered, one after the other: each avoids the variants of those
+        before it, and one that is made again those of all others."""
         every = range(len(self.index.ranges))
-        sweeps = [(self.folder / "sweep" / f"{no:05d}.parquet",) for no in again]
-        shards = list(zip(again, sweeps, strict=True)) if again else [(no, ()) for no in every]
         if not self.ordered:
             return self._applied([self._apply_job(counted, no, *sweep) for no, sweep in shards])
         if self.index.by_position:
             self.index.notes.append('with avoid = "seen" draws hang on ids all the same: no variant is made twice')
         results, made = [], {no: self.folder / "made" / f"{no:05d}.parquet" for no in every}
         chain = hashed([sha256(path) for path in made.values()] if again else [])
+        for no in range(shards[0][0] if shards and not again else 0):  # behind those of earlier parts
+            chain = hashed(chain, sha256(made[no]))
         for no, sweep in shards:
             earlier = tuple(path for other, path in made.items() if other != no and (again or other < no))
             job = self._apply_job(counted, no, *sweep, earlier=earlier, chain=chain)
@@ -401,7 +464,7 @@ class Run:
             hangs_on.append(chain)
         outputs = {f"{file}.parquet": self.folder / place / name for file, place in places.items()}
         checked = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
-        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked)
+        return self._job(f"apply-{no:05d}", apply.apply_task, task, outputs, *hangs_on, checked_next=checked, part=self._part_of(no))
 
     def _erased_in(self, no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
         """What must be forgotten in one range: the file of mentions, if it has any, the values, and the documents."""
@@ -423,7 +486,7 @@ class Run:
             no=no,
             first=low,
             last=high,
-            shard=self.folder / "stage" / name,
+            shard=place_of(self.folder, self.format, no),
             flagged=self.flagged,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
@@ -434,7 +497,8 @@ class Run:
             leaves=self.index.leaves,
             sweep=self.folder / "sweep" / (f"left-{name}" if second else name),
             names=self.erased.names,
-            later=self.index.value_counts if self.ordered else None,
+            later=self.index.value_counts if self.ordered or no < self.parts[-1].first else None,
+            columns=tuple(name for name in self.index.documents.schema.names if self.index.policies[name] != "drop"),
         )
 
     def _judge(self, seen: list[dict[str, Any]], second: set[int]) -> None:
@@ -461,35 +525,33 @@ class Run:
 
     def _publish(self, summary: dict[str, Any], applied: list[dict[str, Any]]) -> None:
         files = [(size, known) for size, known in self.index.input_files]
-        manifest = manifest_of(summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told())
+        parts = append.told(self.parts, self.index.batches)
+        shards = [place_of(self.folder, self.format, no) for no in range(len(applied))]
+        beside: dict[str, str] = {}
+        if self.format != formats.PARQUET:
+            named = list(zip(shard_names([part["shards"] for part in parts], self.suffix), shards, strict=True))
+            beside = formats.format_of(self.format).pages(named)
+        manifest = manifest_of(
+            summary, self.plan, files, applied, seed=self.index.settings.seed, settings=self._told(), parts=parts, beside=beside
+        )
         self.accept(manifest)
         aside = vault.private(self.index.work / "spill") / "report"
-        few = samples(self.index.documents, self.index.leaves, self.folder / "edits" / "00000.parquet", SAMPLES)
+        # of the last part: what the earlier ones were read from may have gone since
+        edits = self.folder / "edits" / f"{self.parts[-1].first:05d}.parquet"
+        few = samples(self.index.documents, self.index.leaves, edits, SAMPLES) if self._read_now().sources else []
         with disk_trouble(self.index.work):
             swept = self.index.settings.verify != "off"
             shown = tables_of(self.index.engine, self.index.work, self.folder, few, aside, swept=swept)
         with vault.umask(self.index.umask):  # what is published is as open as the user's other files
             publish(
                 self.out,
-                shards=[(self.folder / "stage" / f"{no:05d}.parquet", result["sha256"]) for no, result in enumerate(applied)],
-                pages=pages(manifest, shown),
+                shards=[(path, result["sha256"]) for path, result in zip(shards, applied, strict=True)],
+                parts=[part["shards"] for part in parts],
+                pages={**pages(manifest, shown), **beside},
                 manifest=manifest,
                 still=self._still,
                 leaks_in=self._leaks_in,
             )
-
-    def _still(self) -> None:
-        """Just before OUT is swapped: the input is what it was, and OUT may be replaced. How to make it again is written down."""
-        self.index.at_rest()
-        self._unchanged()
-        command = {
-            "out": os.path.abspath(self.out),
-            "inputs": [os.path.abspath(path) for path in self.index.inputs],
-            "settings": self.index.settings.to_json(),
-            "plan": self.plan.resolved(),
-            "plan_hash": self.hash,
-        }
-        published.note(self.index.work, command)
 
     def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
         """What this command took, and where its results lie."""
@@ -501,61 +563,9 @@ class Run:
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
             "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
-            "out": str(self.out),
+            "out": self.named or str(self.out),
             "work": str(self.index.work),
         }
-
-    def _told(self) -> dict[str, Any]:
-        """The settings that decide what comes out."""
-        settings = self.index.settings
-        return {
-            "rows_per_shard": settings.rows_per_shard,
-            "max_doc_bytes": settings.max_doc_bytes,
-            "verify": settings.verify,
-            "sample": settings.sample,
-            "roles": asdict(settings.columns.roles),
-            "erased": self.erased.told,
-        }
-
-    def _unchanged(self) -> bool:
-        """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
-        if not self.out.exists():
-            return False
-        if not self.out.is_dir() or (any(self.out.iterdir()) and not (self.out / "manifest.json").is_file()):
-            raise UsageError(f"{self.out}: is there already and was not made by sanitize; take another -o, or move it away")
-        if not (self.out / "manifest.json").is_file():
-            self.out.rmdir()
-            return False
-        corpus = Corpus.open(self.out)
-        same = (
-            corpus.manifest.get("plan_hash") == self.hash
-            and corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
-            and corpus.manifest["settings"].get("erased") == self.erased.told
-        )
-        if same:
-            try:
-                corpus.check()
-                return True
-            except OutputBroken:
-                if not self.index.settings.replace:
-                    raise
-        if not self.index.settings.replace:
-            raise UsageError(
-                f"{self.out}: was made {self._otherwise(corpus.manifest)}; "
-                "use --replace to swap it for the new one when that is whole, or take another -o"
-            )
-        return False
-
-    def _otherwise(self, manifest: Mapping[str, Any]) -> str:
-        """How OUT came about, where that was not as this run would do it."""
-        was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
-        if was != self.index.input_files:
-            return f"of another input ({self.index.difference(was)})"
-        if manifest.get("plan") != self.plan.shown():
-            return "by another plan"
-        if manifest.get("settings", {}).get("erased") != self.erased.told:
-            return "before somebody was to be forgotten (sanitize subject --erase)"
-        return "with another key, other settings or another version"
 
 
 def _column(path: Path, name: str) -> npt.NDArray[np.int64]:
@@ -578,22 +588,44 @@ def run(
     """
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan = load_plan(plan) if isinstance(plan, str) else plan
-    work = Path(work) if work else Path(str(out) + ".private")
-    out = Path(os.path.realpath(out)) if Path(out).is_symlink() else Path(out)  # a link is followed, not replaced
-    vault.apart(inputs, out, work)
     settings = settings or Settings()
+    prefix = remote_out.Prefix(str(out)) if is_url(out) else None
+    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{out}.private")
+    out = remote_out.mirror(work, str(out)) if prefix else Path(out)
+    out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    vault.apart(inputs, None if prefix else out, work)
     if settings.known:
         with bringing(plan.customs):
             listed_for(settings.known, plan.find.kinds, plan.name)
     plan = plan.knowing(settings.known)
     with Indexing(inputs, work, settings, plan.sought) as index:
-        return Told("run", Run(index, plan, out).sanitize())
+        if prefix is not None:
+            return Told("run", _to_url(index, plan, out, prefix))
+        summary = Run(index, plan, out).sanitize()
+        index.fetched.take_away()
+        return Told("run", summary)
+
+
+def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -> dict[str, Any]:
+    """A run whose OUT is made in WORK, as `out`, and then uploaded."""
+    index.umask = 0o077  # it is published from there, not there
+    run = Run(index, plan, out, named=prefix.shown)
+    with prefix.held(index.work):
+        # what is added to is known by its first part
+        before = Corpus.open(out).manifest["plan_hash"] if index.settings.append and out.is_dir() else run.hash
+        prefix.may_hold(before, index.settings.replace)
+        summary = run.sanitize()
+        with index.stages.measure("upload"):
+            changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
+    index.fetched.take_away()
+    return {**summary, "changed": changed}
 
 
 def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft") -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan of the same finders uses it."""
-    vault.apart(inputs, None, Path(work))
+    work = remote_out.here(work)
+    vault.apart(inputs, None, work)
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).knowing(settings.known)
-    with Indexing(inputs, Path(work), settings, plan.sought) as index:
+    with Indexing(inputs, work, settings, plan.sought) as index:
         return Told("find", index.find())

@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sanitize import formats
 from sanitize.corpus import Columns
 from sanitize.engines.child import peak_mb
+from sanitize.engines.engine import engine_names
 from sanitize.errors import UsageError, nearest
 from sanitize.progress import Progress, Step, silent
 from sanitize.read import Roles
@@ -34,7 +36,13 @@ class Settings:
     strict: bool = False
     sample: float = 1.0  # the share of the documents that there are for this run
     verify: str = "fast"
+    format: str = "parquet"  # what the shards are published as
+    keep_versions: bool = False  # where OUT is a URL: what was published before stays
     replace: bool = False
+    append: bool = False  # to what an earlier run has made
+    engine: str = "local"
+    master: str | None = None  # where Spark's driver here finds its workers
+    remote: str | None = None  # a Spark Connect server
     progress: Progress = silent
 
     def __post_init__(self) -> None:
@@ -42,12 +50,28 @@ class Settings:
             raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
         if not 0 < self.sample <= 1:
             raise UsageError(f"--sample {self.sample:g}: expected a share of the documents above 0, such as 1% or 0.01")
+        if self.engine not in engine_names():
+            raise UsageError(f"--engine {self.engine}: {nearest(self.engine, engine_names())}")
+        if self.engine != "spark" and (self.master or self.remote):
+            raise UsageError("--master and --remote say where Spark is; use them with --engine spark")
         if self.verify not in ("fast", "full", "off"):
             raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
+        formats.known(self.format)
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
-        names = ("seed", "memory_limit", "rows_per_shard", "max_doc_bytes", "max_quarantine", "strict", "sample", "verify")
+        names = (
+            "seed",
+            "memory_limit",
+            "rows_per_shard",
+            "max_doc_bytes",
+            "max_quarantine",
+            "strict",
+            "sample",
+            "verify",
+            "format",
+            "keep_versions",
+        )
         files = {name: os.path.abspath(path) if path else None for name, path in (("key_file", self.key_file), ("known", self.known))}
         return {"columns": asdict(self.columns), **files, **{name: getattr(self, name) for name in names}}
 

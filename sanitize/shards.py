@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import crash, rowgroups
+from sanitize import crash, formats, rowgroups
 from sanitize.cells import Flat, Leaf, flatten, leaves, plain
 from sanitize.errors import InputRefused, OutputBroken
 from sanitize.notebook import Sheet
@@ -220,9 +220,9 @@ def fsync(path: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write JSON by the house's dance: aside, to the disk, renamed, the folder to the disk."""
-    aside = path.with_name(path.name + ".tmp")
+def write_json(path: Path, value: object, aside: Path | None = None) -> None:
+    """Write JSON by the house's dance: aside (beside it, or the file that is given), to the disk, renamed, the folder to the disk."""
+    aside = aside or path.with_name(path.name + ".tmp")
     try:
         with aside.open("w", encoding="utf-8") as file:
             json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)
@@ -254,7 +254,11 @@ class Shard:
     sha256: str
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
-        """The shard as a table."""
+        """The shard as a table; of one that is no Parquet the types follow from the values."""
+        if (packed := formats.by_suffix(self.path)) is not None:
+            batches = [pa.Table.from_batches([batch]) for batch in packed.batches(self.path)]
+            table = pa.concat_tables(batches, promote_options="permissive") if batches else pa.table({})
+            return table if columns is None else table.select(columns)
         return pq.read_table(self.path, columns=columns, page_checksum_verification=True, partitioning=None)
 
 
@@ -298,17 +302,26 @@ class Corpus:
         """The shards in corpus order."""
         return [Shard(self.path / entry["path"], entry["rows"], entry["sha256"]) for entry in self.manifest["shards"]]
 
+    @property
+    def beside(self) -> Mapping[str, str]:
+        """What stands beside the shards because of their format, with the sha256 of each: nothing for most."""
+        return dict(self.manifest.get("beside", {}))
+
     def check(self) -> None:
         """Raise OutputBroken for a shard that is missing, foreign or changed since it was published."""
         expected = {shard.path.name: shard for shard in self.shards}
         there = {entry.name for entry in (self.path / "data").iterdir()} if (self.path / "data").is_dir() else set()
-        for name in sorted(there - expected.keys()):
+        beside = {Path(name).name: known for name, known in self.beside.items()}
+        for name in sorted(there - expected.keys() - beside.keys()):
             raise OutputBroken(f"{self.path}/data: {name} is not in the manifest; take it away, or run again with --replace")
         for name, shard in expected.items():
             if name not in there:
                 raise OutputBroken(f"{self.path}/data: {name} is missing; run again with --replace")
             if sha256(shard.path) != shard.sha256:
                 raise OutputBroken(f"{shard.path}: not the file that was published (sha256 differs); run again with --replace")
+        for name, known in beside.items():
+            if name not in there or sha256(self.path / "data" / name) != known:
+                raise OutputBroken(f"{self.path}/data: {name} is missing or not the file that was published; run again with --replace")
 
     def table(self, columns: list[str] | None = None) -> pa.Table:
         """All shards as one table, in corpus order."""

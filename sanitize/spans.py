@@ -105,6 +105,18 @@ def code_points(buffers: Buffers, text_no: I64, *places: I64) -> tuple[I64, ...]
     return tuple(place - np.searchsorted(buffers.continuing, place) - base for place in places)
 
 
+def bytes_at(buffers: Buffers, text_no: I64, *places: I64) -> tuple[I64, ...]:
+    """The reverse of `code_points`: at which byte of its text each code point begins; a place is between 0 and the text's length in code
+    points, and the answer is counted from the text's first byte."""
+    if not len(buffers.continuing):
+        return places
+    base = buffers.offsets[text_no]
+    first = base - np.searchsorted(buffers.continuing, base)
+    # the number of the character, in the whole column, that each continuing byte belongs to
+    owner = buffers.continuing - np.arange(len(buffers.continuing)) - 1
+    return tuple(first + place + np.searchsorted(owner, first + place) - base for place in places)
+
+
 def arrow(series: pl.Series) -> pa.LargeStringArray:
     """A column of texts as Arrow's large_string, which is what the buffers above are of."""
     array = series.to_arrow(compat_level=pl.CompatLevel.oldest())

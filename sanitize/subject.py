@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import ask, mentions, published, queries, tombstones, vault
+from sanitize import ask, mentions, published, queries, remote_out, tombstones, vault
 from sanitize.cells import Leaf
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
 from sanitize.find.names import alike
 from sanitize.forget import ForgetTask, forget_task
-from sanitize.headers import display_names, header_lines
+from sanitize.headers import display_names, header_lines, untitled
 from sanitize.indexing import Settings
 from sanitize.keyed import Key
 from sanitize.kinds.custom import Custom
@@ -39,7 +39,8 @@ from sanitize.looks import here as those_in
 from sanitize.looks import occurrences_of
 from sanitize.notebook import Told
 from sanitize.plan import Plan
-from sanitize.publish import hashed, shard_name
+from sanitize.publish import hashed
+from sanitize.remote import is_url
 from sanitize.run import run
 from sanitize.seek import Seeker
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
@@ -91,7 +92,7 @@ class Subject:
                 raise UsageError(
                     f"{where}: line {no} holds a value and something else; write one value, one name or one user:ID on each line"
                 )
-            (name,) = mentions.normalised(pl.Series([line]))
+            (name,) = mentions.normalised(untitled(pl.Series([line])))
             if mentions.too_common(name):
                 raise UsageError(
                     f"{where}: line {no} is no value of a kind, and as a name too common: it would match many people. "
@@ -258,7 +259,8 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
         raise UsageError(f"{work}: its input has moved or changed since it was indexed; put it back, or index it again")
     runs, elsewhere = [], []
     for command in published.commands(work):
-        out = Corpus.open(command["out"]) if (Path(command["out"]) / "manifest.json").is_file() else None
+        place = _place(work, command["out"])
+        out = Corpus.open(place) if (place / "manifest.json").is_file() else None
         if out is not None and out.manifest.get("plan_hash") == command["plan_hash"]:
             runs.append((work / "runs" / command["plan_hash"], command, out))
         elif out is None and command["out"] not in elsewhere:
@@ -276,6 +278,11 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
         runs=runs,
         elsewhere=elsewhere,
     )
+
+
+def _place(work: Path, out: str) -> Path:
+    """Where a published corpus lies; of one that went to a URL, where it stands in WORK."""
+    return remote_out.mirror(work, out) if is_url(out) else Path(out)
 
 
 def _found(
@@ -398,7 +405,7 @@ def _looked(here: _Work, person: tombstones.Erased) -> tuple[dict[str, Sequence[
 
 def _published(here: _Work) -> set[int] | None:
     """The documents that stand in some published OUT; None where none was published, or it is not known any more."""
-    files = [folder / "rows" / path.name for folder, _, _ in here.runs for path in here.files("tables")]
+    files = [folder / "rows" / path.name for folder, _, out in here.runs for path in here.files("tables")[: len(out.shards)]]
     if not files or not all(path.is_file() for path in files):
         return None
     return {int(number) for path in files for number in np.asarray(pq.read_table(path, partitioning=None).column("doc_no"))}
@@ -420,7 +427,7 @@ def _in_run(
     here: _Work, folder: Path, command: Mapping[str, Any], out: Corpus, tables: Mapping[str, Sequence[Path]], docs: I64
 ) -> dict[str, Any]:
     """What one published OUT holds of the person: `left` is what its plan left or kept of it."""
-    names = [path.name for path in here.files("tables")]
+    names = [path.name for path in here.files("tables")][: len(out.shards)]
     about = {"plan": out.manifest["plan"]["name"], "plan_hash": folder.name, "out": command["out"]}
     if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):
         return {**about, "documents": None, "shards": [], "left": None, "replaced": None}  # made under an earlier index
@@ -433,7 +440,7 @@ def _in_run(
     return {
         **about,
         "documents": int(sum(one.sum() for one in there)),
-        "shards": [shard_name(no, len(rows)) for no, one in enumerate(there) if one.any()],
+        "shards": [shard.path.name for shard, one in zip(out.shards, there, strict=True) if one.any()],
         "left": sum(found["occurrences"]) - sum(found["replaced"]),
         "replaced": sum(found["replaced"]),
         "erasures_honoured": int(told.get("erasures", 0)),
@@ -464,17 +471,19 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     """Make every OUT of this WORK again without the person, and write down that it was done. LeakFound where one could not be."""
     outs: list[dict[str, Any]] = []
     failed: list[LeakFound] = []
+    # an index of several batches is not that of any command's input; what is made of it is made again as it stands there
+    batches = len((read_json(here.folder / "index.json") or {}).get("batches", ())) > 1
     for _, command, before in here.runs:
         plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
         was = {shard.path.name: shard.sha256 for shard in before.shards}
-        settings = Settings.from_json(command["settings"], replace=True, **more)
+        settings = Settings.from_json({**command["settings"], "append": batches}, replace=True, **more)
         try:
-            summary = run(command["inputs"], command["out"], plan, here.folder, settings)
+            summary = run([] if batches else command["inputs"], command["out"], plan, here.folder, settings)
         except LeakFound as error:
             failed.append(error)
             outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
             continue
-        now = Corpus.open(command["out"])
+        now = Corpus.open(_place(here.folder, command["out"]))
         outs.append(
             {
                 "out": command["out"],
@@ -485,13 +494,13 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
                 "changed": summary["changed"],
                 "places_erased": summary["erased"],
                 "leaks": summary["leaks"],
-                "manifest_sha256": sha256(Path(command["out"]) / "manifest.json"),
+                "manifest_sha256": sha256(now.path / "manifest.json"),
             }
         )
     left = [
         "the input files, and the private folder made of them, hold the originals still",
         "copies of earlier versions of the published folders, wherever they went",
-        "names in encoded forms (base64, URL, quoted-printable, HTML), with a further name or initial in between, or misspelt",
+        "names with a further name or initial in between, or misspelt",
         "what identifies the person without any of the values and names that were given or linked",
     ]
     if here.elsewhere:

@@ -89,7 +89,7 @@ def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None)
 
 def apart(inputs: Sequence[Path | str], out: Path | None, work: Path) -> None:
     """Refuse folders that lie inside each other."""
-    places = [(Path(path), "the input") for path in inputs]
+    places = [(Path(path), "the input") for path in inputs if "://" not in str(path)]
     roots = ([(out, "OUT (-o)")] if out is not None else []) + [(work, "WORK")]
     for root, name in roots:
         mine = root.resolve()

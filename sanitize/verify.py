@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import mentions, tables, tombstones
+from sanitize import mentions, remote_out, tables, tombstones, vault
 from sanitize.cells import Leaf, flatten, leaves
 from sanitize.chosen import ids_left_alone
 from sanitize.engines.engine import Done, Engine
@@ -38,8 +38,9 @@ from sanitize.kinds.kind import bringing, every_kind
 from sanitize.matcher import FORMS, Flagged
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
-from sanitize.places import batches, inside_kept, owned
+from sanitize.places import batches, comes_later, inside_kept, owned
 from sanitize.progress import Progress, Step, silent
+from sanitize.remote import is_url, shown
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
@@ -103,11 +104,6 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     }
 
 
-def mention_task(task: VerifyTask) -> list[tuple[str, str, int]]:
-    """The mentions in one shard of names that had to go, as `verify_task` tells leaks."""
-    return [one for table, _ in batches(task) for one in _mentioned(table, task.names)]
-
-
 def _mentioned(table: pa.Table, names: Sequence[str]) -> list[tuple[str, str, int]]:
     """One entry for each mention in any text of a batch."""
     found: list[tuple[str, str, int]] = []
@@ -152,11 +148,7 @@ def _sorted_out(
     column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
     whose = owned(task.edits, task.occurrences, task.opaque, doc_no, cell, start, stop)
     whole = np.flatnonzero(whose.whole)
-    if task.later is not None and len(whole):
-        known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
-        ids = flagged.value_id[form[whole]]
-        first = dict(zip(*(known.filter(pc.is_in(known["value_id"], pa.array(ids))).to_pydict().values()), strict=True))
-        whole = whole[[first.get(int(one), -1) <= doc_no[row] for one, row in zip(ids, whole, strict=True)]]
+    whole = whole[~comes_later(task, flagged.value_id[form[whole]], doc_no[whole])]
     leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in whole]
     rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
     parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], form[rest])
@@ -188,7 +180,9 @@ def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], 
         rows.append(
             (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), tables.SWEEP, 1.0, None, None)
         )
-    write_rows(task.sweep, tables.OCCURRENCES.schema, rows)
+    write_rows(task.aside or task.sweep, tables.OCCURRENCES.schema, rows)
+    if task.aside:
+        task.aside.rename(task.sweep)
     return len(rows)
 
 
@@ -244,15 +238,32 @@ def check(
     """
     if mode not in ("fast", "full"):
         raise UsageError(f"--verify {mode}: {nearest(mode, ('fast', 'full'))}")
-    out, work = Path(out), Path(work or f"{out}.private")
+    if not is_url(out):
+        return Told("verify", _checked(Path(out), remote_out.here(work or f"{out}.private"), mode, workers, progress))
+    work, named = remote_out.local(work, str(out)), shown(str(out))
+    if not (work / "index.json").is_file():
+        raise UsageError(f"{work}: does not hold the run that made {named}; name its folder with --work")
+    with (
+        vault.umask(0o077),
+        tempfile.TemporaryDirectory(dir=vault.private(work / "spill"), prefix="published-") as folder,
+        remote_out.Prefix(str(out)).fetched(Path(folder)) as there,
+    ):
+        found = _checked(there, work, mode, workers, progress)
+    with contextlib.suppress(OSError):
+        (work / "spill").rmdir()
+    return Told("verify", {**found, "out": named})
+
+
+def _checked(out: Path, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
+    """`check` of a local folder."""
     corpus = Corpus.open(out)
     corpus.check()
     with bringing(customs_of(corpus.manifest["plan"])):
-        return _checked(corpus, work, mode, workers, progress)
+        return _looked(corpus, work, mode, workers, progress)
 
 
-def _checked(corpus: Corpus, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
-    """`check` of a corpus whose shards are what the manifest says."""
+def _looked(corpus: Corpus, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
+    """The same of a corpus whose shards are what the manifest says."""
     out, described = corpus.path, read_json(work / "index.json")
     folder = work / "runs" / str(corpus.manifest["plan_hash"])
     if corpus.manifest["settings"]["verify"] == "off":
@@ -277,7 +288,7 @@ def _checked(corpus: Corpus, work: Path, mode: str, workers: int | None, progres
     findings = found.pop("findings")
     if findings or lost:
         raise leak(str(out), findings, f"{lost} kept originals are not where they were left; " if lost else "", "do not publish it")
-    return Told("verify", {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)})
+    return {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)}
 
 
 def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> LeakFound:
@@ -296,7 +307,11 @@ def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, 
     """The shards of a published corpus, each with the tables that say what was kept and replaced in it."""
     documents = Documents.from_json(described["documents"])
     gone = _erased(corpus, work)
-    for no, (shard, (low, high)) in enumerate(zip(corpus.shards, described["ranges"], strict=True)):
+    # of another plan, or of an append that was not published, the index may hold more
+    ranges = described["ranges"][: len(corpus.shards)]
+    ordered = any(part.get("avoid") == "seen" for part in corpus.manifest["plan"]["edit"])
+    earlier = len(ranges) - corpus.manifest.get("batches", [{"shards": len(ranges)}])[-1]["shards"]
+    for no, (shard, (low, high)) in enumerate(zip(corpus.shards, ranges, strict=True)):
         name = f"{no:05d}.parquet"
         yield VerifyTask(
             no=no,
@@ -313,6 +328,8 @@ def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, 
             leaves=tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"]),
             sweep=spill / name,
             names=gone.names,
+            columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
+            later=work / "tables" / "value_counts" / "all.parquet" if ordered or no < earlier else None,
         )
 
 
@@ -325,7 +342,7 @@ def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: 
     """The check of `run`, again."""
     results = [done.result for done in engine.map_shards(verify_task, tasks)]
     texts = {}
-    for page in _PAGES:
+    for page in (*_PAGES, *corpus.beside):
         try:
             texts[page] = (corpus.path / page).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -349,19 +366,15 @@ def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: 
 def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
     """Every file of the folder, in all forms."""
     out = corpus.path
-    missing = [page for page in _PAGES if not (out / page).is_file()]
+    missing = [page for page in (*_PAGES, *corpus.beside) if not (out / page).is_file()]
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
     going, gone = corpus.manifest["summary"]["verify"]["kinds"], _erased(corpus, work)
     alone = ids_left_alone(work / "runs" / str(corpus.manifest["plan_hash"]) / "counts")
-    values = sorted((work / "vault" / "values").glob("*.parquet"))
+    values = sorted((work / "vault" / "values").glob("*.parquet"))[: len(tasks)]
     passes, distinct = write_passes(values, going, spill / "passes", also=gone.values, alone=alone)
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]
-    found = full(engine, shards, others, passes, spill, _PAGES)
-    if gone.names:
-        # names are looked for as they are mentioned; the forms of a byte-wise search are for values
-        for done in engine.map_shards(mention_task, tasks):
-            found["findings"] += [Finding("data", f"column {column}", kind, "mention", 1) for column, kind, _ in done.result]
+    found = full(engine, shards, others, passes, spill, (*_PAGES, *corpus.beside), gone.names)
     return {"values_checked": distinct, **found}

@@ -5,22 +5,44 @@
 -- reads: occurrences, drops, edits_made (doc_no, cell, start_byte, stop_byte, replacement, kind)
 -- gives: kind, fate, section, occurrences, distinct_values
 -- takes: nothing
-WITH placed AS (
+WITH touched AS (
+    -- the few that an edit overlaps which is not just theirs, by each such edit. Edits are disjoint: none of these has one of its own besides
+    SELECT
+        o.doc_no,
+        o.cell,
+        o.start_byte,
+        o.stop_byte,
+        o.kind,
+        e.start_byte AS edit_start,
+        CASE WHEN e.kind = o.kind THEN e.replacement END AS replacement
+    FROM occurrences AS o
+    INNER JOIN edits_made AS e
+        ON e.doc_no = o.doc_no AND e.cell = o.cell AND e.start_byte < o.stop_byte AND e.stop_byte > o.start_byte
+    WHERE e.start_byte <> o.start_byte OR e.stop_byte <> o.stop_byte OR e.kind <> o.kind
+),
+apart AS (
+    -- by the edits of their own kind where there are any, else once
+    SELECT DISTINCT doc_no, cell, start_byte, stop_byte, kind, edit_start, replacement
+    FROM touched
+    WHERE replacement IS NOT NULL
+    UNION ALL
+    SELECT doc_no, cell, start_byte, stop_byte, kind, CAST(NULL AS BIGINT) AS edit_start, CAST(NULL AS VARCHAR) AS replacement
+    FROM touched
+    GROUP BY doc_no, cell, start_byte, stop_byte, kind
+    HAVING count(replacement) = 0
+),
+placed AS (
     SELECT
         o.kind,
         o.value_id,
-        own.replacement,
+        coalesce(own.replacement, a.replacement) AS replacement,
         coalesce(o.section, '') AS section,
         CASE
             WHEN EXISTS (SELECT 1 FROM drops AS d WHERE d.doc_no = o.doc_no) THEN 'dropped'
-            WHEN own.replacement = '' THEN 'removed'
-            WHEN substr(own.replacement, 2, length(o.kind)) = o.kind THEN 'label'
-            WHEN own.replacement IS NOT NULL THEN 'stand_in'
-            WHEN EXISTS (
-                SELECT 1
-                FROM edits_made AS e
-                WHERE e.doc_no = o.doc_no AND e.cell = o.cell AND e.start_byte < o.stop_byte AND e.stop_byte > o.start_byte
-            ) THEN 'with_another'
+            WHEN coalesce(own.replacement, a.replacement) = '' THEN 'removed'
+            WHEN substr(coalesce(own.replacement, a.replacement), 2, length(o.kind)) = o.kind THEN 'label'
+            WHEN coalesce(own.replacement, a.replacement) IS NOT NULL THEN 'stand_in'
+            WHEN a.doc_no IS NOT NULL THEN 'with_another'
             ELSE 'original'
         END AS fate
     FROM occurrences AS o
@@ -28,9 +50,16 @@ WITH placed AS (
         ON
             own.doc_no = o.doc_no
             AND own.cell = o.cell
+            AND own.start_byte = o.start_byte
+            AND own.stop_byte = o.stop_byte
             AND own.kind = o.kind
-            AND own.start_byte < o.stop_byte
-            AND own.stop_byte > o.start_byte
+    LEFT JOIN apart AS a
+        ON
+            a.doc_no = o.doc_no
+            AND a.cell = o.cell
+            AND a.start_byte = o.start_byte
+            AND a.stop_byte = o.stop_byte
+            AND a.kind = o.kind
 ),
 fated AS (
     SELECT

@@ -120,7 +120,7 @@ TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs", "Cn", "Co"), max_codepoint=0x2FFF), max_size=8),
 )
 USERS = st.sampled_from([None, "", "u1", "u2", "ü3", "u4"])
-EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(st.lists(st.text(st.sampled_from(sorted(set(LETTERS))), max_size=20) | TEXTS, max_size=6))
@@ -181,7 +181,7 @@ def test_degrees_grow_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------------------------------------------------------------- whole corpora
 
 ROWS = st.lists(
-    st.fixed_dictionaries({"user_id": USERS, "text": TEXTS | st.none(), "more": st.lists(TEXTS, max_size=2)}), min_size=1, max_size=12
+    st.fixed_dictionaries({"user_id": USERS, "text": TEXTS | st.none(), "more": st.lists(TEXTS, max_size=2)}), min_size=1, max_size=24
 )
 
 

@@ -24,7 +24,7 @@ from sanitize.errors import ResourceError, UsageError
 ROOT = Path(__file__).resolve().parents[1]
 room = importlib.import_module("sanitize.doctor")  # `sanitize.doctor` is the function
 MACHINE = ["python", "packages", "cores, memory", "space", "temporary space", "file system", "modes", "renames", "fsync", "locks"]
-EXTRAS = {"[dedup]", "[dp]", "[learn]", "[multi]", "[plots]", "[presidio]", "[remote]", "[spark]"}
+EXTRAS = {"[dedup]", "[dp]", "[gliner]", "[learn]", "[multi]", "[plots]", "[presidio]", "[remote]", "[spark]"}
 
 # the command in a fresh process that may not open a connection; `ulimit` words come first
 COMMAND = """
@@ -255,7 +255,10 @@ def test_packages(installed: dict[str, Any], change: dict[str, Any], status: str
 def test_optional_parts(installed: dict[str, Any]) -> None:
     found = {check.name: check for check in room.extras()}
     assert found["[learn]"] == Check(
-        "[learn]", "absent", "training and evaluation (without transformers)", "pip install 'corpus-sanitize[learn]'"
+        "[learn]",
+        "absent",
+        "models that find (ner), training and evaluation (without transformers)",
+        "pip install 'corpus-sanitize[learn]'",
     )
     assert found["[dedup]"].status == "warn" and "datasketch 1.6" in found["[dedup]"].found
     assert found["[plots]"].status == "ok" and found["[spark]"].status == "absent"

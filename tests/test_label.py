@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +20,8 @@ import sanitize
 from sanitize.cli import app
 from sanitize.errors import UsageError
 from sanitize.indexing import Settings
-from sanitize.label import chapman, label, wilson
+from sanitize.label import label, wilson
+from sanitize.recapture import chao, chapman, histories, loglinear, together
 
 PLAIN, DENSE = 60, 90
 
@@ -57,6 +59,24 @@ def test_a_sample_has_finds_of_every_kind_and_passages_of_both_sorts(work: Path,
     # each passage stands for its share of the texts
     plain = sum(row["weight"] * len(row["text"]) for row in rows if row["stratum"] == "documents without finds")
     assert plain == pytest.approx(sum(len(f"word{number} " * 500) for number in range(PLAIN)), rel=0.01)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 81])
+def test_a_sample_has_the_rows_asked_for_and_names_the_strata_it_lacks(work: Path, tmp_path: Path, n: int) -> None:
+    told = label(work, n=n, out=tmp_path / "a.jsonl")
+    assert told["rows"] == len(rows_of(tmp_path / "a.jsonl")) == sum(told["strata"].values()) == n
+    assert len(told["strata"]) == min(n, 4) and len(told["left_out"]) == max(0, 4 - n)
+    shown = CliRunner().invoke(app, ["label", str(work), "--n", str(n), "--out", str(tmp_path / "b.jsonl")])
+    assert shown.exit_code == 0 and ("more strata than rows" in shown.output) == (n < 4)
+
+
+def test_a_sample_of_a_small_corpus_with_empty_documents_is_as_large_as_it_can_be(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["", "", "", "nothing", "ann@example.com and bob@example.com", ""]}), tmp_path / "in.parquet")
+    sanitize.find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
+    for n, rows in ((1, 1), (3, 3), (4, 4), (9, 4)):
+        assert label(tmp_path / "work", n=n, out=tmp_path / f"{n}.jsonl")["rows"] == rows
+    with pytest.raises(UsageError, match="at least"):
+        label(tmp_path / "work", n=0)
 
 
 def test_the_same_seed_draws_the_same_sample(work: Path, tmp_path: Path) -> None:
@@ -192,6 +212,76 @@ def test_an_estimate_is_never_less_than_what_was_found(first: int, second: int, 
     one = chapman(first, second, both)
     assert one["missed_by_both"] >= 0
     assert first + second - both <= one["interval"][0] <= one["interval"][1]
+
+
+SPAN = ["doc_no", "cell", "start", "stop"]
+
+
+def spans(*rows: tuple[int, int, int]) -> pl.DataFrame:
+    return pl.DataFrame([(doc_no, 0, start, stop) for doc_no, start, stop in rows], schema=dict.fromkeys(SPAN, pl.Int64), orient="row")
+
+
+@pytest.mark.parametrize(
+    ("lists", "found"),
+    [
+        ([[], [], []], {}),
+        ([[(0, 1, 5)], [(0, 3, 9)], [(0, 9, 12)]], {0b011: 1, 0b100: 1}),  # a neighbour is another thing
+        ([[(0, 1, 5)], [(1, 1, 5)], [(0, 2, 3), (0, 3, 4)]], {0b101: 1, 0b010: 1}),  # cut in two by one, one thing for all
+        ([[(0, 1, 9), (0, 2, 3)], [(0, 8, 12)], [(0, 5, 6)]], {0b111: 1}),
+    ],
+)
+def test_what_lists_found_together(lists: list[list[tuple[int, int, int]]], found: dict[int, int]) -> None:
+    assert histories([spans(*one) for one in lists]) == found
+
+
+def test_chaos_bound_by_hand() -> None:
+    # Chao 1987: S + (t - 1) / t * f1^2 / (2 f2)
+    assert chao(100, 30, 20, 3)["missed_at_least"] == pytest.approx(2 / 3 * 30**2 / 40)
+    assert chao(10, 6, 0, 2)["missed_at_least"] == pytest.approx(1 / 2 * 6 * 5 / 2)
+    low, high = chao(100, 30, 20, 3)["least_interval"]
+    assert 100 < low < 115 < high
+    assert chao(7, 0, 7, 3) == {"least": 7, "least_interval": [7, 7], "missed_at_least": 0}
+
+
+def test_a_log_linear_model_recovers_what_it_assumes() -> None:
+    """Tables made by the model itself: 10,000 things, three finders, of which the first two agree more than chance."""
+    cells = [(a, b, c) for a in (1, 0) for b in (1, 0) for c in (1, 0)]
+    for extra, dependent in ((0.0, []), (1.5, [[0, 1]])):
+        weights = np.array([np.exp(0.4 * a + 0.2 * b - 0.3 * c + extra * a * b) for a, b, c in cells])
+        counts = 10_000 * weights / weights.sum()
+        told = loglinear(counts[:-1])  # type: ignore[arg-type]
+        assert told["loglinear"] == pytest.approx(10_000, rel=1e-4)
+        assert told["dependent"] == dependent
+        assert told["loglinear_interval"][0] < 10_000 < told["loglinear_interval"][1]
+    # two finders that agree are taken by Chapman for finders that leave nothing over
+    first, second, both = (
+        counts[[number for number, cell in enumerate(cells) if test(cell)]].sum()
+        for test in (lambda cell: cell[0], lambda cell: cell[1], lambda cell: cell[0] and cell[1])
+    )
+    assert chapman(int(first), int(second), int(both))["estimate"] < 9_500
+
+
+def test_kinds_that_few_lists_found() -> None:
+    assert together({0b001: 5}, 3)["least"] is None
+    two = together({0b001: 5, 0b100: 3, 0b101: 4}, 3)  # the second list found none: it says nothing of the kind
+    assert two["least"] == pytest.approx(12 + 1 / 2 * 64 / 8) and two["loglinear"] is None
+    assert together({}, 3)["found"] == 0
+    assert together({0b111: 4}, 3)["loglinear"] is None
+
+
+def test_three_indexes_tell_what_all_missed(work: Path, tmp_path: Path) -> None:
+    others = [other_index(work, tmp_path / name, share, name) for name, share in (("ner", 0.8), ("presidio", 0.5))]
+    told = label(work, against=others)
+    mail = told["estimates"]["EMAIL_ADDRESS"]
+    share = [sum(number % 100 < part for number in range(PLAIN, PLAIN + DENSE)) for part in (80, 50)]
+    assert mail["lists"] == [DENSE, *share] and mail["found"] == DENSE
+    assert mail["least"] >= DENSE and mail["once"] == DENSE - share[0]
+    assert told["one_finder_only"] == ["PHONE_NUMBER"] and "alike" in told["assumes"]
+    command = ["label", str(work), "--against", str(others[0]), "--against", str(others[1])]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0 and "at least" in shown.output and "index 3  presidio" in shown.output
+    with pytest.raises(UsageError, match="the same finders"):
+        label(work, against=[others[0], others[0]])
 
 
 # -------------------------------------------------------------------------------------------------------------------------- the verb

@@ -602,7 +602,7 @@ def test_law_1_a_second_plan_on_the_same_index_makes_what_it_makes_alone(tmp_pat
 
 
 @given(corpora(wild=True, nested=True))
-@settings(max_examples=15, **SLOW)
+@settings(max_examples=10, **SLOW)
 def test_erase(rows: list[Row]) -> None:
     with folder() as base:
         made = sanitized(base, rows, "erase")
@@ -613,7 +613,7 @@ def test_erase(rows: list[Row]) -> None:
 
 
 @given(corpora(wild=True, nested=True), st.sampled_from([0, 1, 1, 2]), st.sampled_from(["corpus", "mixed", "curated"]))
-@settings(max_examples=25, **SLOW)
+@settings(max_examples=15, **SLOW)
 def test_rmft(rows: list[Row], keep: int, stores: str) -> None:
     with folder() as base:
         made = sanitized(base, rows, "rmft", [f"edit.0.keep={keep}", f"edit.0.stores={stores}"])
@@ -718,7 +718,7 @@ def test_law_3_a_swept_value_may_cross_a_kept_one(tmp_path: Path, seed: int) -> 
 
 
 @given(corpora(least=2), st.data())
-@settings(max_examples=12, **SLOW)
+@settings(max_examples=8, **SLOW)
 def test_law_4_bad_records_are_set_aside_and_counted(rows: list[Row], data: st.DataObject) -> None:
     places = st.integers(0, len(rows) - 1)
     broken, large = data.draw(st.sets(places, max_size=3)), data.draw(st.sets(places, max_size=3))
@@ -776,21 +776,21 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_law_2_kept_columns_keep_values_and_types(tmp_path: Path, name: str) -> None:
-    pq.write_table(pa.table({"text": ["a bob@example.com", None, "bob@example.com"], "odd": ODD[name]}), tmp_path / "in.parquet")
+def test_law_2_kept_columns_keep_values_and_types(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a bob@example.com", None, "bob@example.com"], **ODD}), tmp_path / "in.parquet")
     before = pq.read_table(tmp_path / "in.parquet")
     run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("erase"), settings=told())
     after = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir()))
-    assert after.column("odd").to_pylist() == before.column("odd").to_pylist()
-    assert str(after.schema.field("odd").type).replace("large_list", "list") == str(before.schema.field("odd").type)
+    for name in ODD:
+        assert after.column(name).to_pylist() == before.column(name).to_pylist(), name
+        assert str(after.schema.field(name).type).replace("large_list", "list") == str(before.schema.field(name).type), name
 
 
 # --- what one document's output hangs on ------------------------------------------------------------------------------------------
 
 
 @given(corpora(), st.data(), st.sampled_from(["erase", "redact"]))
-@settings(max_examples=10, **SLOW)
+@settings(max_examples=7, **SLOW)
 def test_other_documents_leave_the_text_of_a_document_alone(rows: list[Row], data: st.DataObject, plan: str) -> None:
     stay = sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1)))
     with folder() as base:

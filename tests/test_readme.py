@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +367,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
     """A folder where every command of the README was run in order, and what each said."""
     folder = tmp_path_factory.mktemp("readme")
     write_mbox(mails(60, 7), folder / "mails.mbox")
+    write_mbox(mails(20, 8), folder / "tonight.mbox")
     with (folder / "mails.mbox").open("a") as file:
         file.write(
             "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo: bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"
@@ -387,17 +389,50 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
     yield folder, said
 
 
-def command(words: list[str], folder: Path, module: str = "sanitize") -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
+@dataclass(frozen=True)
+class Said:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def command(words: list[str], folder: Path, module: str = "sanitize") -> Said:
+    """What a command says in a folder. `sanitize` answers in this process: that it does so from a shell is held in test_cli.py."""
+    told = {
         "PYTHONPATH": str(ROOT),
         "HF_HOME": str(folder / "hf"),
         "HF_HUB_OFFLINE": "1",
         "COLUMNS": "120",
         "OMP_NUM_THREADS": "1",
     }
+    if module == "sanitize" and words[0] != "-c":
+        return here(words, folder, told)
     python = [sys.executable, *(["-c", words[1]] if words[0] == "-c" else ["-m", module, *words])]
-    return subprocess.run(python, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    environment = {**os.environ, **told}
+    done = subprocess.run(python, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def here(words: list[str], folder: Path, told: dict[str, str]) -> Said:
+    """The console script in this process, its streams in files as a shell's `>` would have them."""
+    with contextlib.ExitStack() as stack:
+        out, err = (stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(2))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for name, value in told.items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["sanitize", *words])
+        patch.setattr(sys, "stdin", stack.enter_context(open(os.devnull, encoding="utf-8")))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
+        try:
+            sanitize.cli.main()
+            code: object = 0
+        except SystemExit as end:
+            code = end.code
+        for stream in (out, err):
+            stream.seek(0)
+        return Said(int(str(code or 0)), out.read(), err.read())
 
 
 def test_commands_run(ran: tuple[Path, dict[str, str]]) -> None:

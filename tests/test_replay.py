@@ -120,6 +120,26 @@ def test_a_replay_gives_every_file_again(tmp_path: Path, case: str) -> None:
     assert published(tmp_path / "again") == published(tmp_path / "out")
 
 
+def test_a_run_with_a_list_is_replayed_with_that_list(tmp_path: Path) -> None:
+    """No manifest holds the list: it has to be given again, and another one is told from it."""
+    for name, value in (("ours", "Wexler Farrow"), ("other", "Wexler Farlow")):
+        (tmp_path / f"{name}.csv").write_text(f"kind,value\nPERSON,{value}\n")
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Wexler Farrow wrote to wf@example.com"}) + "\n")
+    told = Settings(seed=3, workers=1, known=tmp_path / "ours.csv")
+    plan = load_plan("names", ["edit.0.keep=0"])
+    run(tmp_path / "in.jsonl", tmp_path / "out", plan, settings=told)
+    manifest = (tmp_path / "out" / "manifest.json").read_text()
+    assert "Farrow" not in manifest and json.loads(manifest)["settings"]["known"] is True
+    result = replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "again", workers=1, known=tmp_path / "ours.csv")
+    assert result["same"] and result["manifest_same"]
+    assert published(tmp_path / "again") == published(tmp_path / "out")
+    with pytest.raises(UsageError, match="the same list again with --known"):
+        replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "none", workers=1)
+    with pytest.raises(UsageError, match="not the list") as error:
+        replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "wrong", workers=1, known=tmp_path / "other.csv")
+    assert "Far" not in str(error.value) and not (tmp_path / "wrong").exists()
+
+
 # ---- a made corpus to change things about ----
 
 

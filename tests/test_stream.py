@@ -119,7 +119,7 @@ def test_no_batch_matters(rows: list[Row], batch: int, stores: str, keep: int) -
     assert list(stream(rows, plan, seed=1, rows=batch)) == list(stream(rows, plan, seed=1, rows=1_000))
 
 
-@settings(SOME, max_examples=20)
+@settings(SOME, max_examples=12)
 @given(st.lists(st.lists(st.sampled_from(ADDRESSES[:-2]), max_size=4), min_size=1, max_size=20), st.integers(1, 20))
 def test_what_was_said_is_never_kept_and_what_was_seen_never_said(documents: list[list[str]], batch: int) -> None:
     """In slow Python, one address after the other: what a stream promises of its variants."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -373,6 +375,35 @@ def test_a_name_that_is_left_is_a_leak(place: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(LeakFound, match="PERSON"):
         go(place, "other", "baseline")
     assert not (place / "other").exists()
+
+
+HIDDEN = {
+    "quoted-printable": "see=20Ann=20Roe=20there, and A=6En=\nRoe",
+    "URL": "?q=Ann%20Roe&x=1",
+    "HTML": "&#65;nn&nbsp;R&#111;e",
+    "JSON": r'{"who": "\u0041nn\tRoe"}',
+    "base64": base64.b64encode("Ein Gruß von Ann Roe, und mehr".encode()).decode(),
+    "base64 of other bytes": base64.b64encode(b"\xff\xfe Ann Roe \x80\x81 and so on").decode(),
+}
+
+
+def test_a_name_goes_in_other_writing_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Erased, and where that was not done, told by the full check."""
+    lines = ["From: Ann Roe <ann.roe@example.com>\n\nx", "Begin Anna Roen end", *(f"Begin {one} end" for one in HIDDEN.values())]
+    pq.write_table(pa.table({"doc_id": list(map(str, range(len(lines)))), "text": lines}), tmp_path / "in.parquet")
+    go(tmp_path, plan="baseline", rows_per_shard=20)
+    found = subject(tmp_path / "clean.private", ["Ann Roe"], erase=True)
+    (shard,) = texts(tmp_path)
+    assert found["documents"] == 1 + len(HIDDEN) and shard[1] == lines[1]
+    for text in shard[2:]:
+        assert re.search(r"\ABegin .*\[PERSON\].* end\Z", text, re.DOTALL)
+    assert sanitize.verify(tmp_path / "clean", tmp_path / "clean.private")["leaks"] == 0
+    monkeypatch.setattr(mentions, "hidden", lambda texts, names, key: mentions.mentions(texts, [], key))
+    with pytest.raises(LeakFound) as error:
+        go(tmp_path, "other", "redact", verify="full", rows_per_shard=20)
+    told = {one["form"] for one in error.value.findings if one["place"] == "column text"}
+    assert told == {"quoted-printable", "URL", "HTML", "JSON", "base64"} and "Roe" not in str(error.value)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_value_that_is_left_is_a_leak(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

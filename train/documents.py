@@ -21,10 +21,10 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, UsageError, nearest
-from sanitize.shards import Corpus, sha256
+from sanitize.shards import Corpus, Shard, sha256
 
 _NOTHING, _LINE_END = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
-SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".arrow")
+SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".mds", ".arrow")
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,6 +140,8 @@ def _table(file: Path) -> pa.Table:
     try:
         if file.name.endswith(".parquet"):
             return pq.read_table(file, page_checksum_verification=True, partitioning=None)
+        if file.name.endswith((".jsonl.zst", ".mds")):
+            return Shard(file, 0, "").read()
         if file.name.endswith(".arrow"):
             with pa.memory_map(str(file)) as source:
                 try:

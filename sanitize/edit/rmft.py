@@ -196,6 +196,8 @@ class Rmft(Editor):
         whole = "tld" not in self.anchors
         split = kind_named(persons.ADDRESS).split
         assert split is not None
+        if persons.ADDRESS not in self.kinds:
+            return lambda rows, draws, anchor: pa.array([], pa.large_string())
         at = np.flatnonzero((cast.rows["kind"] == persons.ADDRESS).to_numpy())
         own = split(cast.rows["value"].gather(at))
         place = np.full(cast.rows.height, -1, np.int64)

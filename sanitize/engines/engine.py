@@ -31,7 +31,13 @@ class Died(Exception):
 
 
 class Engine(Protocol):
-    """The verbs of an engine. A task opens its files itself; results are small."""
+    """The verbs of an engine. A task opens its files itself; results are small.
+
+    An engine may run a task twice at once. One that writes has `attempt(folder)`: the same task, with all that has no name yet in there.
+    """
+
+    def inside(self, tasks: int) -> bool:
+        """True where so many tasks run in this process, whose costs the caller counts."""
 
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
         """Run `work` on every task, in any order; yields each as it ends. The first error stops the rest and is raised."""
@@ -54,4 +60,4 @@ class Engine(Protocol):
 def engine_names() -> list[str]:
     """The names of the engines there are."""
     package = importlib.import_module("sanitize.engines")
-    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in ("engine", "child"))
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in ("engine", "child", "dialect"))

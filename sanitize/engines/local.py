@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sanitize.disk import code_of, failed
-from sanitize.engines.child import Child, borrowed, measured, spread, steady
+from sanitize.engines.child import Child, borrowed, measured, spared, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import carried
@@ -29,11 +29,16 @@ class Local:
         self.workers, self.spill, self.memory_limit = max(1, workers), spill, memory_limit
         self._children: list[Child] = []
         self._opened: Any = None
+        spared()
+
+    def inside(self, tasks: int) -> bool:
+        """True where so many tasks run in this process."""
+        return self.workers == 1 or tasks <= 1
 
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
         """Run `work` on every task; yields each as it ends. A task whose worker dies is tried once more, alone and in a fresh one."""
         work = carried(work)
-        if self.workers == 1 or len(tasks) <= 1:
+        if self.inside(len(tasks)):
             steady()
             for place, task in enumerate(tasks):
                 yield measured(work, place, task)
@@ -60,7 +65,7 @@ class Local:
 
         Each task has `seconds` of wall time and `memory` bytes more than its process has at rest.
         """
-        if self.workers == 1 or len(tasks) <= 1:
+        if self.inside(len(tasks)):
             with borrowed() as one:
                 yield from spread(one, work, tasks, seconds=seconds, memory=memory)
         else:

@@ -310,6 +310,8 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     day_shown = np.where(ahead > 0, _within(pick[1], ahead, day_before.str.starts_with("0").to_numpy(), 28), 0)
     day_behind = _within(pick[1], np.minimum(behind, 2), number_after.str.starts_with("0").to_numpy(), 28)
     is_year = (behind == 4) | (ahead > 0)
+    gap = _ordinal(gap, day_shown)
+    end = _ordinal(end, day_behind)
     shown_behind = _padded(np.where(is_year, np.where(behind == 4, moved, moved % 100), day_behind), behind)
     new_end = end.str.replace(r"([ ,-])[12][0-9]{3}(\z|[^0-9:])", "${1}\x01${2}")
     new_end = pl.select(pl.lit(new_end).str.replace("\x01", pl.lit(pl.Series(moved).cast(pl.String)), literal=True)).to_series()
@@ -351,6 +353,15 @@ def _within(bits: I64, wide: I64, padded: np.typing.NDArray[np.bool_], most: int
     """A number up to `most` that takes as many digits as the one it stands for."""
     small, large = bits % 9 + 1, 10 + bits % (most - 9)
     return np.where(wide <= 1, small, np.where(padded, bits % most + 1, large))
+
+
+def _ordinal(behind: pl.Series, day: I64) -> pl.Series:
+    """What stands behind days, with the ending of each (`st`, `nd`, `rd`, `th`, in its letter case) that of the new day."""
+    said = behind.str.extract(r"\A(st|nd|rd|th|ST|ND|RD|TH)(?:[^A-Za-z]|\z)")
+    ending = np.where(day // 10 == 1, 0, np.where(day % 10 < 4, day % 10, 0))
+    small = pl.Series(np.array(["th", "st", "nd", "rd"], object)[ending], dtype=pl.String)
+    fits = pl.select(pl.when(said == said.str.to_uppercase()).then(small.str.to_uppercase()).otherwise(small)).to_series()
+    return pl.select(pl.when(said.is_not_null()).then(pl.lit(fits) + pl.lit(behind.str.slice(2))).otherwise(pl.lit(behind))).to_series()
 
 
 def _padded(numbers: I64, wide: I64) -> pl.Series:

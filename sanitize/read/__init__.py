@@ -41,11 +41,12 @@ from sanitize.read.mail import mail_text
 from sanitize.read.opened import head
 from sanitize.read.parquet import readable
 from sanitize.read.standard import Mapping, Union, faults, fields, leaf_of, mapping, standard, without
-from sanitize.read.unit import REASONS, Layout, Look, Roles, Sample, Staged, Survey, Unit, Unreadable, shown
+from sanitize.read.unit import REASONS, Earlier, Layout, Look, Roles, Sample, Staged, Survey, Unit, Unreadable, shown
 from sanitize.read.writer import Records, Text, Writer, texts
 
 __all__ = [
     "REASONS",
+    "Earlier",
     "File",
     "Layout",
     "Roles",
@@ -107,14 +108,19 @@ class File:
         return self.path == self.root
 
 
-def survey(inputs: Sequence[Path], roles: Roles, look: Callable[[list[File], Roles], list[File]] | None = None) -> Survey:
+def survey(
+    inputs: Sequence[Path], roles: Roles, look: Callable[[list[File], Roles], list[File]] | None = None, after: Earlier | None = None
+) -> Survey:
     """What lies in the inputs: units in corpus order, the schema of the corpus in standard form, and what cannot be read.
 
-    `look` opens the files in place of `looked`, which does it in this process.
+    `look` opens the files in place of `looked`, which does it in this process. `after`: only what is new to an index.
     """
     files: list[File] = []
     for path in map(str, inputs):
         there = _walk(path) if os.path.isdir(path) else [_named(path)]
+        if after and all(file.path in after.paths for file in there):
+            continue
+        there = [file for file in there if not after or file.path not in after.paths]
         found = (look or looked)(there, roles)
         for file in found:
             if file.named and file.reason:
@@ -123,6 +129,8 @@ def survey(inputs: Sequence[Path], roles: Roles, look: Callable[[list[File], Rol
             raise InputRefused(f"{shown(path)}: nothing in this folder can be read ({len(found)} files). {_CAN}.")
         files += found
     union = Union()
+    if after:
+        union.add("the earlier input", list(after.schema), soft=False)
     columns: dict[str, Mapping] = {}
     lost: dict[str, str] = {}
     refused: SanitizeError | None = None

@@ -20,6 +20,7 @@ REASONS = {
     "no_header": "its first line does not name its columns, each once and the main text's among them (--text-column says which that is)",
     "no_text": "it has no main text",
     "not_a_file": "it is a pipe, a socket or a device",
+    "not_analysed": "a finder ran out of time on it, or failed",
     "not_an_object": "it is JSON, but no object",
     "not_csv": "its quotes do not fit: one is never closed, or more than a separator follows one",
     "not_json": "it is no JSON",
@@ -110,6 +111,14 @@ class Layout:
     def leaf(self) -> str:
         """The path of the main text in standard form."""
         return "text" if self.main == "text" else self.roles.text[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What an index holds already, which other files are to be added to: its schema in standard form, and the paths that are left out."""
+
+    schema: pa.Schema
+    paths: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,11 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="a labelled sample: precision and recall by kind", show_default=False)
     ] = None,
     against: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="WORK", help="an index of the same corpus by other finders: what both missed, without labels", show_default=False
+            metavar="WORK",
+            help="an index of the same corpus by other finders: what all of them missed, without labels; again for a third",
+            show_default=False,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
@@ -38,7 +40,7 @@ def command(
 
 def _told(found: Mapping[str, Any]) -> str:
     if "kinds" in found:
-        rows = [
+        rows: list[tuple[Any, ...]] = [
             (
                 kind,
                 one["judged"],
@@ -51,6 +53,24 @@ def _told(found: Mapping[str, Any]) -> str:
         head = ("kind", "judged", "precision (95 %)", "in passages", "recall (95 %)")
         waiting = f"{found['not_labelled']:,} of {found['rows']:,} rows are not labelled yet"
         return "\n".join([table(head, rows), *(["", waiting] if found["not_labelled"] else [])])
+    if "estimates" in found and len(found["finders"]) > 2:
+        lists = len(found["finders"])
+        rows = [
+            (
+                kind,
+                *one["lists"],
+                one["found"],
+                "–" if one["least"] is None else f"{one['least']:,.0f} ({_range(one['least_interval'])})",
+                "–" if one["loglinear"] is None else f"{one['loglinear']:,.0f} ({_range(one['loglinear_interval'])})",
+            )
+            for kind, one in found["estimates"].items()
+        ]
+        several = ("kind", *(f"index {number + 1}" for number in range(lists)), "by any", "at least (95 %)", "log-linear (95 %)")
+        indexes = [f"index {number + 1}  {', '.join(said)}" for number, said in enumerate(found["finders"].values())]
+        lines = [table(several, rows), "", *indexes, f"assumes  {found['assumes']}"]
+        if found["one_finder_only"]:
+            lines.append(f"alone    only one of them found any {', '.join(found['one_finder_only'])}: nothing can be said of these")
+        return "\n".join(lines)
     if "estimates" in found:
         counts: list[tuple[Any, ...]] = [
             (
@@ -67,7 +87,13 @@ def _told(found: Mapping[str, Any]) -> str:
         if found["one_finder_only"]:
             lines.append(f"alone    only one of the two found any {', '.join(found['one_finder_only'])}: nothing can be said of these")
         return "\n".join(lines)
-    lines = [table(("stratum", "rows"), sorted(found["strata"].items())), "", f"file  {found['file']}   (it holds texts; keep it private)"]
+    few = f"no row of {', '.join(found['left_out'])}: there are more strata than rows; take a larger --n"
+    lines = [
+        table(("stratum", "rows"), sorted(found["strata"].items())),
+        *([few] if found["left_out"] else []),
+        "",
+        f"file  {found['file']}   (it holds texts; keep it private)",
+    ]
     lines.append('fill  `right` of every find with true or false; `missed` of every passage with [] or [{"kind": "PERSON"}, ...], and')
     lines.append("      `wrong` with the places of its wrong finds")
     lines.append(f"next  sanitize label {found['work']} --score {found['file']}")

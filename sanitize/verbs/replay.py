@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, Inputs, MemoryLimit, Quiet, Workers
+from sanitize.options import AsJson, Inputs, Known, MemoryLimit, Quiet, Workers
 from sanitize.shown import show
 
 
@@ -23,6 +23,7 @@ def command(
     ] = None,
     workers: Workers = None,
     memory_limit: MemoryLimit = "1GB",
+    known: Known = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="publish OUT even where it is different")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -32,7 +33,7 @@ def command(
     from sanitize.progress import shower
     from sanitize.replay import replay as go
 
-    result = go(manifest, inputs, out, work, workers=workers, memory_limit=memory_limit, anyway=anyway, progress=shower(quiet))
+    result = go(manifest, inputs, out, work, workers=workers, memory_limit=memory_limit, anyway=anyway, known=known, progress=shower(quiet))
     show(result, as_json, _replayed, quiet)
     if not result["same"]:
         raise typer.Exit(OutputBroken.exit_code)

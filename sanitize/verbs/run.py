@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,17 +11,20 @@ from sanitize.options import (
     AsJson,
     Changes,
     Drop,
+    EngineName,
     IdColumn,
     Inputs,
     Keep,
     KeyFile,
     Known,
+    Master,
     MaxDocBytes,
     MaxQuarantine,
     MemoryLimit,
     PlanName,
     Pseudonymize,
     Quiet,
+    Remote,
     RowsPerShard,
     SampleOf,
     Sanitize,
@@ -40,9 +42,12 @@ from sanitize.shown import by_kind, listed, show
 
 def command(
     inputs: Inputs,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False)],
     plan: PlanName = "rmft",
-    work: Annotated[Path | None, typer.Option(metavar="DIR", help="the private folder (default: OUT.private)", show_default=False)] = None,
+    work: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="the private folder (default: OUT.private; none where OUT is a URL)", show_default=False),
+    ] = None,
     set_: Changes = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
@@ -56,6 +61,9 @@ def command(
     key: KeyFile = None,
     known: Known = None,
     workers: Workers = None,
+    engine: EngineName = "local",
+    master: Master = None,
+    remote: Remote = None,
     memory_limit: MemoryLimit = "1GB",
     rows_per_shard: RowsPerShard = 50_000,
     max_quarantine: MaxQuarantine = "10%",
@@ -63,8 +71,13 @@ def command(
     strict: Strict = False,
     sample: SampleOf = "100%",
     verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
+    format: Annotated[str, typer.Option("--format", help="what the shards are: parquet, jsonl.zst or mds")] = "parquet",
     replace: Annotated[
         bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
+    ] = False,
+    keep_versions: Annotated[bool, typer.Option("--keep-versions", help="where OUT is a URL: leave what was published before")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="add the files that are new to what OUT holds; give them alone, or the whole folder again")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
     quiet: Quiet = False,
@@ -75,7 +88,14 @@ def command(
     from sanitize.run import run as go
 
     chosen = load_plan(plan, set_ or ())
-    settings = settings_of(locals(), verify=one_of("--verify", verify, ("fast", "full", "off")), replace=replace)
+    settings = settings_of(
+        locals(),
+        verify=one_of("--verify", verify, ("fast", "full", "off")),
+        format=format,
+        keep_versions=keep_versions,
+        replace=replace,
+        append=append,
+    )
     if dry_run:
         from sanitize.explain import explain as describe
         from sanitize.verbs.explain import explained
@@ -96,6 +116,9 @@ def _ran(summary: Mapping[str, Any]) -> str:
         f"Done in {_took(summary['seconds'])}: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
         f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
     )
+    new = summary.get("appended")
+    if new:
+        lines.append(f"appended  {new['documents']:,} documents of {new['files']:,} files, in {new['shards']:,} shards of their own")
     lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
     lines += ["", by_kind(summary["by_kind"]), ""]
     lines.append(f"columns   {shown(summary['columns'])}")
@@ -128,7 +151,8 @@ def _ran(summary: Mapping[str, Any]) -> str:
         lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
     if not summary["publishable"]:
         lines.append("publish   not publishable (see the plan)")
-    speed = f"{summary['documents_in'] / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
+    documents = new["documents"] if new else summary["documents_in"]
+    speed = f"{documents / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
     lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
     lines += ["", f"shards    {out}/data", f"report    {out}/report.html", f"private   {work}   (raw values: do not share)"]
     lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {out}")

@@ -19,7 +19,8 @@ def command(work: Work, as_json: AsJson = False) -> None:
 def _status(found: Mapping[str, Any]) -> str:
     if not found["indexed"]:
         return f"no index yet ({found['find_tasks_done']} tasks of find done)"
-    lines = [f"index     {found['documents']:,} documents, {found['tasks']} tasks, key {found['key_id']}"]
+    batches = f" in {found['batches']} batches" if (found["batches"] or 1) > 1 else ""
+    lines = [f"index     {found['documents']:,} documents{batches}, {found['tasks']} tasks, key {found['key_id']}"]
     lines += [
         f"run       {run['plan_hash']}  plan {run['plan']}, {run['tasks_done']} of {found['tasks']} tasks done" for run in found["runs"]
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +12,9 @@ from sanitize.shown import show
 
 
 def command(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="a published folder", show_default=False)],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="a published folder, or its URL", show_default=False)],
     work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False)
+        str | None, typer.Option(metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False)
     ] = None,
     verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (as in a run)")] = "full",
     workers: Workers = None,

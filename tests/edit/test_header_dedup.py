@@ -373,12 +373,12 @@ TEXTS = st.tuples(st.sampled_from(["", "From: x\n", "Subject: s\nTo: "]), st.lis
 
 
 @settings(
-    max_examples=25,
+    max_examples=10,
     deadline=None,
     phases=set(Phase) - {Phase.shrink},
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(texts=st.lists(TEXTS, min_size=1, max_size=30), scope=st.sampled_from(["address", "line"]))
+@given(texts=st.lists(TEXTS, min_size=1, max_size=60), scope=st.sampled_from(["address", "line"]))
 def test_fuzzed_folding_is_as_the_reference_says(tmp_path_factory: pytest.TempPathFactory, texts: list[str], scope: str) -> None:
     _, got, expected = both(tmp_path_factory.mktemp("fuzz"), texts, scope, max_quarantine=1.0)
     assert got == expected

@@ -100,7 +100,7 @@ TEXTS = st.lists(st.lists(st.sampled_from([*ALL, "é", "call"]), max_size=7).map
 
 
 @given(TEXTS, st.sampled_from(SCOPES))
-@settings(max_examples=6, **SLOW)
+@settings(max_examples=4, **SLOW)
 def test_one_value_one_pseudonym_one_way_back(texts: list[str], scope: str) -> None:
     with folder() as base:
         summary = run(write(base / "in", texts), base / "out", plan(scope), settings=told())

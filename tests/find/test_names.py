@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.find.names import BESIDE, Names
@@ -105,6 +105,7 @@ def test_only_header_lines_without_prose() -> None:
 
 
 @given(st.lists(st.sampled_from([*FOUND, *NOT_FOUND, "Zo\u00eb", "x\n"]), max_size=8))
+@settings(max_examples=40)
 def test_a_text_is_read_by_itself(texts: list[str]) -> None:
     """Whatever stands in the same batch: batches may be cut anywhere."""
     together = told(texts, NAMES.run(column(texts)))

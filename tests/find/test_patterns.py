@@ -354,8 +354,8 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
-@given(st.lists(TEXTS, max_size=4))
-@settings(max_examples=500, deadline=None)
+@given(st.lists(TEXTS, max_size=12))
+@settings(max_examples=150, deadline=None)
 def test_agrees_with_the_slow_finder_span_for_span(texts: list[str]) -> None:
     agree(texts)
 
@@ -408,8 +408,8 @@ NUMBERS = [
 ]
 
 
-@given(st.lists(st.lists(st.sampled_from(NUMBERS), max_size=10).map("".join), max_size=4))
-@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(NUMBERS), max_size=10).map("".join), max_size=12))
+@settings(max_examples=60, deadline=None)
 def test_agrees_on_numbers_of_all_countries(texts: list[str]) -> None:
     agree(texts, EVERYWHERE, WORLD)
 

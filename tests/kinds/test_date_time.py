@@ -156,6 +156,7 @@ def draws(count: int) -> Draws:
 
 
 def shape(text: str) -> str:
+    text = re.sub("(?<=[0-9])(st|nd|rd|th)(?![a-z])", "th", re.sub("(?<=[0-9])(ST|ND|RD|TH)(?![A-Z])", "TH", text))
     return re.sub("[A-Za-z]{3,}", "w", re.sub("[0-9]", "0", text))
 
 
@@ -168,6 +169,19 @@ def test_fakes_keep_the_spelling_and_can_be() -> None:
     assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.9
     some = np.arange(1, len(values), 3)
     assert KIND.fake(values.gather(some), draws(len(values)).rows(some), False).to_list() == fakes.gather(some).to_list()
+
+
+def test_ordinals_of_a_fake_are_those_of_its_day() -> None:
+    values = pl.Series(
+        "value", ["3rd of May 2001", "May 1st, 2002", "22ND Jun", "21st August", "Monday, 11th June 1999", "12th-May-01"] * 40
+    )
+    endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}
+    seen = set()
+    for value, fake in zip(values, KIND.fake(values, draws(len(values)), False), strict=True):
+        found = re.search("([0-9]+)([a-z]{2})(?![a-z])", fake, re.IGNORECASE)
+        assert found and found[2].lower() == endings.get(int(found[1]), "th") and found[2].isupper() == ("ND" in value)
+        seen.add(int(found[1]))
+    assert seen >= {1, 2, 3, 11, 12, 13, 21, 22, 23}
 
 
 def test_the_weekday_of_a_fake_is_that_of_its_date() -> None:

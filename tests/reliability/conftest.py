@@ -39,15 +39,18 @@ DOCUMENTS, PER_SHARD, SEED = 60, 25, 1
 # all that may lie in WORK between two commands; README and the design say what each is
 PLACES = re.compile(
     r"""\.gitignore | run\.lock | index\.json | documents/(aside/)?\d{5}\.parquet
-    | tasks/(read|find)/\d{5}\.json | tasks/read/(aside|view-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
-    | tasks/known/(\d{5}|gathered)\.json | rounds/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet | rounds/entities\.parquet
-    | vault/rounds/(values/\d{5}|forms)\.parquet
+    | tasks/(read|find)/\d{5}\.json | tasks/read/(aside(-\d{4})?|view-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
+    | tasks/known/(\d{5}|gathered(-\d{4})?)\.json | rounds/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet
+    | rounds/entities(-\d{4})?\.parquet | vault/rounds/(values/\d{5}|forms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
-    | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts/[a-z0-9_-]+\.parquet
-      | chosen/(occurrences|skipped|ids)/\d{5}\.parquet | tasks/(choose-\d{5}|apply-\d{5}|counts|flagged|blacklist|look-[a-z0-9-]+)\.json
-      | (stage|edits|kept|rows|made|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet | sweep/(left-)?\d{5}\.parquet
-      | drops/\d{5}\.parquet | looks/[a-z0-9_/-]+\.parquet)""",
+     | fetched/\d{5}/.+ | tasks/fetch/\d{5}\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
+     | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts(-\d{4})?/[a-z0-9_-]+\.parquet
+       | chosen/(occurrences|skipped|ids)/\d{5}\.parquet
+       | tasks/((choose|apply|said)-\d{5}|counts(-\d{4})?|flagged|blacklist|look-[a-z0-9-]+)\.json
+       | tasks/pack-[a-z.]+-\d{5}\.json
+       | (stage|edits|kept|rows|made|said|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet | sweep/(left-)?\d{5}\.parquet
+       | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | looks/[a-z0-9_/-]+\.parquet)""",
     re.VERBOSE,
 )
 
