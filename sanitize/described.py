@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from sanitize import batches, corpus, index, tables
+from sanitize import batches, corpus, index, tables, vault
 from sanitize.batches import Batch
 from sanitize.cells import Leaf
 from sanitize.corpus import leaf_named, policies_for
@@ -275,7 +275,8 @@ class Described:
         if self.closed:
             described = read_json(self.work / "index.json") or {}
             told = [{**one, "published": True} for one in described["batches"]]
-            write_json(self.work / "index.json", {**described, "batches": told})
+            with vault.umask(0o077):  # OUT is written under the user's own mask, this is not for others
+                write_json(self.work / "index.json", {**described, "batches": told})
 
     @property
     def input_files(self) -> list[list[Any]]:

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from sanitize.engines import session
 from sanitize.errors import ResourceError, SanitizeError, UsageError
 from sanitize.notebook import Told
 from sanitize.progress import Progress, Step, silent
@@ -171,19 +172,12 @@ def extras() -> Iterator[Check]:
 def java(*, wanted: bool) -> Check:
     """The Java that Spark 4 runs on: 17 or newer."""
     do = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
-    home = os.environ.get("JAVA_HOME")
-    command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     missing: Status = "warn" if wanted else "absent"
-    if command is None:
+    version = session.java()
+    if version is None:
         return Check("java", missing, "for the Spark engine", do)
-    try:
-        done = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("java", missing, f"there, and does not start ({type(error).__name__})", do)
-    found = re.search(r'version "([0-9][0-9._]*)', done.stderr + done.stdout)
-    version = found[1] if found else ""
-    if not version or _numbers(version)[0] < 17:
-        return Check("java", missing, f"{version or 'unknown'}, where Spark 4 asks for 17", do)
+    if not version or _numbers(version)[0] < session.JAVA:
+        return Check("java", missing, f"{version or 'unknown'}, where Spark 4 asks for {session.JAVA}", do)
     return Check("java", "ok", version)
 
 

@@ -28,7 +28,7 @@ from sanitize import counts, crash, fetched, gathered, index, queries, tables, v
 from sanitize.corpus import documents_of
 from sanitize.described import Described, state_of
 from sanitize.disk import code_of, disk_trouble, failed
-from sanitize.engines import spark
+from sanitize.engines import session, spark
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, QuarantineExceeded, ResourceError, SanitizeError, UsageError, unforeseen
@@ -125,7 +125,7 @@ class Indexing(Described):
         }
         self.umask = self._stack.enter_context(vault.umask(0o077))  # of the workers too
         if settings.engine == "spark":
-            spark.fits(settings.master, settings.remote)
+            session.fits(settings.master, settings.remote)
         self.engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,9 @@ U64 = npt.NDArray[np.uint64]
 FORMS = ("exact", "case-folded", "NFKC")
 _RANGE = 100_000  # spellings that are sorted at a time when the forms are gathered: some 30 MB
 _FORMS = pa.schema([("form", pa.large_string()), ("kind", pa.int32()), ("value_id", pa.int64())])
+_FEW = 100_000  # forms that each process makes ready for itself, in a tenth of a second
+_EACH = 400  # bytes that a form takes while it is made ready: 332 were measured for addresses of 35 bytes
+_ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "first", "glued", "about")
 _PAD = np.zeros(16, np.uint8)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _AT = ord("@")
@@ -51,17 +55,15 @@ class Flagged:
 
     def __init__(self, forms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
         self.kind, self.value_id = kind, value_id
-        self.spared = np.empty(0, np.int64)  # values that had to go, and that are too common to be looked for
-        self.names = list(every_kind())
+        self._know_kinds()
         buffers = Buffers.of(forms)
         self.data, self.offsets = np.concatenate([buffers.data, _PAD]), buffers.offsets
         self.lengths = buffers.lengths
-        self.not_before, self.not_after = boundaries(list(every_kind().values()))
-        self.word = table_of(WORD)
         there = np.unique(kind)
         # bytes that no kind here may stand behind
         self.glued: npt.NDArray[np.bool_] = np.all(self.not_before[there], axis=0) if len(there) else np.zeros(256, np.bool_)
-        self.beyond_ascii = bool((buffers.data >= 128).any())
+        # whether any form is beyond ASCII, and the length of the longest
+        self.about = np.array([(buffers.data >= 128).any(), self.lengths.max(initial=0)], np.int64)
         # an address is looked for around its @, which is rare in a text; anything else from its first byte on
         signs = np.flatnonzero(buffers.data == _AT)
         first = np.minimum(np.searchsorted(signs, buffers.offsets[:-1]), max(len(signs) - 1, 0))
@@ -81,6 +83,12 @@ class Flagged:
         for width in np.unique(self.lengths[short]).tolist():
             rows = np.flatnonzero(short & (self.lengths == width))
             self._ahead.append(_Trie(self, rows, np.zeros(len(rows), np.int64), width))
+
+    def _know_kinds(self) -> None:
+        self.spared = np.empty(0, np.int64)  # values that had to go, and that are too common to be looked for
+        self.names = list(every_kind())
+        self.not_before, self.not_after = boundaries(list(every_kind().values()))
+        self.word = table_of(WORD)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -130,7 +138,8 @@ class Flagged:
                     both = (
                         both.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True).sort("form", "kind")
                     )
-                    made.write_table(both.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS))
+                    # one row group a range, so that all rows of a form are in one
+                    made.write_table(both.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS), row_group_size=max(1, both.height))
                 common = np.unique(np.concatenate([np.empty(0, np.int64), *spared]))
                 if len(common):
                     nothing = [pa.array([""] * len(common), pa.large_string()), pa.array(np.full(len(common), _SPARED, np.int32))]
@@ -144,6 +153,32 @@ class Flagged:
         """The forms in a file that `write` made; kept in this process for the next task."""
         stat = path.stat()
         return _flagged(path, stat.st_mtime_ns, stat.st_ino)
+
+    @classmethod
+    def parts(cls, path: Path) -> tuple[Flagged, ...]:
+        """The forms in what `ready` gave: each form is in one part, and the first part knows what is spared in all of them."""
+        if not path.is_dir():
+            return (cls.read(path),)
+        stat = path.stat()
+        return _mapped(path, stat.st_mtime_ns, stat.st_ino)
+
+    def _save(self, folder: Path) -> None:
+        folder.mkdir()
+        for name in _ARRAYS:
+            np.save(folder / name, getattr(self, name))
+        for number, trie in enumerate((*self._around, *self._ahead)):
+            trie.save(folder / f"{number:02d}")
+
+    @classmethod
+    def _open(cls, folder: Path) -> Flagged:
+        """What `_save` wrote, its pages read when they are looked at and shared with other processes."""
+        one = cls.__new__(cls)
+        vars(one).update({name: _array(folder / name) for name in _ARRAYS})
+        one._know_kinds()
+        tries = [_Trie.opened(one, path) for path in sorted(path for path in folder.iterdir() if path.is_dir())]
+        one._around = [trie for trie in tries if trie.back]
+        one._ahead = [trie for trie in tries if not trie.back]
+        return one
 
     def find(self, texts: pa.LargeStringArray, bounded: bool = True) -> Matches:
         """All places of all forms in a column of texts, in any ASCII letter case; `bounded`: only where the kind's boundary rule allows."""
@@ -206,11 +241,11 @@ class Flagged:
         if len(some) < len(texts):
             found = self.find_compatible(texts.take(pa.array(some))) if len(some) else _no_matches()
             return Matches(some[found.text_no], found.start, found.stop, found.form)
-        starts, stops = matches(buffers, _changing(self.beyond_ascii))
+        starts, stops = matches(buffers, _changing(bool(self.about[0])))
         if not len(starts):
             return _no_matches()
         text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-        wide = int(self.lengths.max()) + 4
+        wide = int(self.about[1]) + 4
         low, high = np.maximum(starts - wide, buffers.offsets[text_no]), np.minimum(stops + wide, buffers.offsets[text_no + 1])
         # windows that overlap become one, and none cuts a character
         new = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
@@ -234,9 +269,42 @@ class Flagged:
         return Matches(text_no, first[touches] - base, last[touches] - base, form)
 
 
+def ready(path: Path, folder: Path, memory: int = 1 << 30) -> Path:
+    """The forms in a file that `Flagged.write` made, made ready in `folder` for all processes that look for them, which share them as
+    pages of files: what `Flagged.parts` takes. About so many bytes of memory are used; what does not fit is parted, and each text is
+    then looked at for one part after the other. Few forms stay as they are."""
+    if pq.read_metadata(path).num_rows <= _FEW:
+        return path
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    spared = [np.empty(0, np.int64)]
+    with pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+        ends = np.cumsum(groups)
+        of = (ends - 1) // max(_FEW, memory // _EACH, 1)
+        for number in np.unique(of):
+            one = _of_table(file.read_row_groups(np.flatnonzero(of == number).tolist()))
+            spared.append(one.spared)
+            if len(one):
+                one._save(folder / f"{number:06d}")
+    np.save(folder / "spared", np.concatenate(spared))
+    return folder
+
+
 @functools.lru_cache(maxsize=2)
 def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
-    table = pq.read_table(path, partitioning=None).combine_chunks()
+    return _of_table(pq.read_table(path, partitioning=None))
+
+
+@functools.lru_cache(maxsize=2)
+def _mapped(path: Path, _time: int, _inode: int) -> tuple[Flagged, ...]:
+    nothing = Flagged(pa.array([], pa.large_string()), np.empty(0, np.int32), np.empty(0, np.int64))
+    parts = tuple(Flagged._open(one) for one in sorted(one for one in path.iterdir() if one.is_dir())) or (nothing,)
+    parts[0].spared = np.load(path / "spared.npy")
+    return parts
+
+
+def _of_table(table: pa.Table) -> Flagged:
     spared = pc.equal(table.column("kind"), _SPARED)
     common = np.asarray(table.filter(spared).column("value_id"), np.int64)
     table = table.filter(pc.invert(spared)).combine_chunks()
@@ -244,6 +312,10 @@ def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
     found = Flagged(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
     found.spared = common
     return found
+
+
+def _array(path: Path) -> npt.NDArray[Any]:
+    return np.asarray(np.load(path.with_name(f"{path.name}.npy"), mmap_mode="r"))
 
 
 def _told_apart(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
@@ -263,9 +335,8 @@ class _Trie:
     """Forms by eight bytes of theirs (`head`, `before` bytes behind their beginning), then their length, then their last bytes."""
 
     def __init__(self, flagged: Flagged, rows: npt.NDArray[np.intp], before: I64, width: int, back: int = 0) -> None:
-        self.flagged, self.width, self.back = flagged, width, back
+        self._know(flagged, width, back)
         windows: U64 = np.ndarray((len(flagged.data) - 7,), "<u8", flagged.data, strides=(1,))
-        self.mask = np.uint64(0xFFFFFFFFFFFFFFFF >> (64 - 8 * width))
         lengths = flagged.lengths[rows]
         heads = windows[flagged.offsets[rows] + before] & self.mask
         tails = windows[flagged.offsets[rows] + lengths - width] & self.mask
@@ -282,9 +353,28 @@ class _Trie:
         self.keys = pair * len(self.tails) + np.searchsorted(self.tails, tails)
         self.rows = rows
         bits = min(26, max(12, len(self.heads).bit_length() + 4))
-        self.shift = np.uint64(64 - bits)
         self.map = np.zeros(1 << bits, np.bool_)
-        self.map[(self.heads * _MIX) >> self.shift] = True
+        self.map[(self.heads * _MIX) >> np.uint64(64 - bits)] = True
+
+    _SAVED = ("heads", "pair_before", "pair_length", "pairs_from", "tails", "keys", "rows", "map")
+
+    def _know(self, flagged: Flagged, width: int, back: int) -> None:
+        self.flagged, self.width, self.back = flagged, width, back
+        self.mask = np.uint64(0xFFFFFFFFFFFFFFFF >> (64 - 8 * width))
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir()
+        for name in self._SAVED:
+            np.save(folder / name, getattr(self, name))
+        np.save(folder / "about", np.array([self.width, self.back]))
+
+    @classmethod
+    def opened(cls, flagged: Flagged, folder: Path) -> _Trie:
+        """What `save` wrote."""
+        one = cls.__new__(cls)
+        one._know(flagged, *_array(folder / "about").tolist())
+        vars(one).update({name: _array(folder / name) for name in cls._SAVED})
+        return one
 
     def find(self, low: npt.NDArray[np.uint8], windows: U64, places: I64) -> tuple[I64, I64]:
         """Where a form begins, byte for byte, and which; `places` are where its head may stand."""
@@ -293,7 +383,7 @@ class _Trie:
         heads = windows[places]
         if self.width < 8:
             heads = heads & self.mask
-        maybe = np.flatnonzero(self.map[(heads * _MIX) >> self.shift])
+        maybe = np.flatnonzero(self.map[(heads * _MIX) >> np.uint64(65 - len(self.map).bit_length())])
         places, heads = places[maybe], heads[maybe]
         head = np.minimum(np.searchsorted(self.heads, heads), len(self.heads) - 1)
         same = self.heads[head] == heads

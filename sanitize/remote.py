@@ -7,6 +7,7 @@ quote a credential.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import time
@@ -110,7 +111,7 @@ class Storage:
         except Exception as error:
             raise self._trouble(error) from None
         self.path = str(path).rstrip("/")
-        self._objects = isinstance(self.fs, AsyncFileSystem)  # has no folders, and a write is seen whole or not at all
+        self.objects = isinstance(self.fs, AsyncFileSystem)  # has no folders, and a write is seen whole or not at all
 
     def at(self, *parts: str) -> str:
         """A path below the place."""
@@ -205,6 +206,12 @@ class Storage:
 
         self.tried(send)
 
+    def copy(self, source: str, path: str) -> None:
+        """An object as another, without it coming here; nothing where that fails, as `put` then brings it."""
+        with contextlib.suppress(Exception):
+            self._folder(path)
+            self.fs.cp_file(source, path)
+
     def _same(self, file: Path, path: str, sha256: str) -> bool:
         try:
             said = self.info(path)
@@ -227,6 +234,9 @@ class Storage:
                 self.fs.pipe_file(path, data, mode="create")
             except FileExistsError:
                 return self.read(path) == data  # an answer that was lost on its way
+            if self.read(path) != data:
+                self.fs.rm(path)
+                raise EOFError
             return True
 
         return self.tried(send)
@@ -236,13 +246,12 @@ class Storage:
 
         def send() -> None:
             self._folder(path)
-            if self._objects:
-                self.fs.pipe_file(path, data)
-            else:
-                self.fs.pipe_file(f"{path}.tmp", data)
-                self.fs.mv(f"{path}.tmp", path)
-            if self.read(path) != data:
+            aside = path if self.objects else f"{path}.tmp"
+            self.fs.pipe_file(aside, data)
+            if self.read(aside) != data:
                 raise EOFError
+            if not self.objects:
+                self.fs.mv(aside, path)
 
         self.tried(send)
 
@@ -259,7 +268,7 @@ class Storage:
             pass
 
     def _folder(self, path: str) -> None:
-        if not self._objects:
+        if not self.objects:
             self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
 
     # ---- trouble ----

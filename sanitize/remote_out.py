@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,16 @@ def here(work: object) -> Path:
     return Path(str(work))
 
 
+def apart(inputs: Sequence[Path | str], out: str) -> None:
+    """Refuse an OUT that an input at a URL lies in, or that lies in one: the next run would read what this one made."""
+    mine = shown(out).rstrip("/") + "/"
+    for one in inputs:
+        if is_url(one):
+            theirs = re.split(r"[^/]*[*?\[]", shown(str(one)), maxsplit=1)[0].rstrip("/") + "/"
+            if mine.startswith(theirs) or theirs.startswith(mine):
+                raise UsageError(f"OUT (-o) {shown(out)} and the input {shown(str(one))} lie inside each other; take a place beside it")
+
+
 def mirror(work: Path, out: str) -> Path:
     """Where the corpus of a remote OUT stands in WORK."""
     return work / "remote" / hashed(shown(out))[:16]
@@ -71,9 +82,10 @@ class Prefix:
         self._before = raw
         try:
             said = dict(json.loads(raw))
-            if not isinstance(said["version"], str) or not isinstance(said["files"], dict):
+            hashes = [one["sha256"] for one in said["files"].values()]
+            if not all(isinstance(word, str) for word in [said["version"], *hashes]):
                 raise ValueError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(f"{self.shown}: has a manifest.json that sanitize did not write there; take another -o") from None
         return said
 
@@ -128,8 +140,13 @@ class Prefix:
         version, files = _version(folder)
         before = self.pointer()
         same = before is not None and before["version"] == version and before["files"] == files
+        stood = (
+            {one["sha256"]: self.storage.at(VERSIONS, before["version"], name) for name, one in before["files"].items()} if before else {}
+        )
         # a corpus's own manifest comes last: a version that has one is whole
         for name in sorted(files, key=lambda name: (name == MANIFEST, name)):
+            if not same and files[name]["sha256"] in stood:  # what an append or an erasure left alone is copied over there
+                self.storage.copy(stood[files[name]["sha256"]], self.storage.at(VERSIONS, version, name))
             self.storage.put(folder / name, self.storage.at(VERSIONS, version, name), files[name]["sha256"])
         if not same:
             said = _pointing(Corpus.open(folder).manifest, version, files)
@@ -147,10 +164,11 @@ class Prefix:
             mine = False
         if self._before != seen or not mine:
             raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
-        if seen is None and not self.storage.create(self.storage.at(MANIFEST), data):
-            raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
-        if seen is not None or self.storage.read(self.storage.at(MANIFEST)) != data:
+        # the first one only where there is none, as far as the storage can say so in one step
+        if seen is not None or not self.storage.objects:
             self.storage.write(self.storage.at(MANIFEST), data)
+        elif not self.storage.create(self.storage.at(MANIFEST), data):
+            raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
 
     def _clear(self, version: str, keep: bool) -> None:
         """Take away what nothing refers to: other versions, or with `keep` only those that never became whole."""
@@ -185,7 +203,7 @@ class Prefix:
                 raise OutputBroken(f"{self.shown}: {name} of version {said['version']} is missing; run again with --replace") from None
             if sha256(to) != known["sha256"]:
                 raise OutputBroken(f"{self.shown}: {name} is not the file that was published (sha256 differs); run again with --replace")
-        if said["shards"] != _pointing(Corpus.open(folder).manifest, said["version"], said["files"])["shards"]:
+        if said.get("shards") != _pointing(Corpus.open(folder).manifest, said["version"], said["files"])["shards"]:
             raise OutputBroken(f"{self.shown}: manifest.json names other shards than its version; run again with --replace")
         yield folder
 

@@ -33,7 +33,7 @@ from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.kinds.kind import bringing
 from sanitize.looks import Ground, drop
 from sanitize.manifest import kinds_found, manifest_of, summary_of, versions
-from sanitize.matcher import Flagged
+from sanitize.matcher import Flagged, ready
 from sanitize.notebook import Told
 from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
@@ -323,6 +323,8 @@ class Run(Target):
                     *([self.erased.values] if self.erased.values else []),
                 )
             )["values"]
+            # what is looked for is made ready once, and shared by all workers
+            self.sought = ready(self.flagged, self.index.work / "spill" / "sought", self.index.settings.memory_bytes)
         standing = [self._stands(self._part_of(no)) for no in every]
         seen = self.index.map("verify", [self._verify_task(no, second=standing[no]) for no in every], measured=verify_task)
         append.still_clean([result for result, stands in zip(seen, standing, strict=True) if stands], self.out)
@@ -357,7 +359,7 @@ class Run(Target):
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """What the pages of OUT would give away: (page, kind)."""
         mode, folder = self.index.settings.verify, vault.private(self.index.work / "spill") / "texts"
-        found = scan(self.flagged, texts) if mode != "off" else []
+        found = scan(self.sought, texts) if mode != "off" else []
         if mode == "full" and not found:
             folder.mkdir(exist_ok=True)
             for name, text in texts.items():
@@ -487,7 +489,7 @@ class Run(Target):
             first=low,
             last=high,
             shard=place_of(self.folder, self.format, no),
-            flagged=self.flagged,
+            flagged=self.sought,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,
@@ -593,6 +595,8 @@ def run(
     work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{out}.private")
     out = remote_out.mirror(work, str(out)) if prefix else Path(out)
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    if prefix is not None:
+        remote_out.apart(inputs, prefix.shown)
     vault.apart(inputs, None if prefix else out, work)
     if settings.known:
         with bringing(plan.customs):

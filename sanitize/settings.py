@@ -84,12 +84,17 @@ class Settings:
         return cls(**{**said, "columns": columns, **files, **more})
 
     @property
-    def reading_bytes(self) -> int:
-        """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
+    def memory_bytes(self) -> int:
+        """The memory limit in bytes."""
         said = re.fullmatch(r"([0-9.]+) ?([KMGT%]).*", self.memory_limit)
         power = "KMGT".find(said[2]) + 1 if said else 0
         size = float(said[1]) * 1024**power if said and power else 1 << 30  # DuckDB's alone is a share of the machine
-        return int(size) + 8 * self.max_doc_bytes
+        return int(size)
+
+    @property
+    def reading_bytes(self) -> int:
+        """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
+        return self.memory_bytes + 8 * self.max_doc_bytes
 
 
 @dataclass

@@ -476,7 +476,9 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
     for _, command, before in here.runs:
         plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
         was = {shard.path.name: shard.sha256 for shard in before.shards}
-        settings = Settings.from_json({**command["settings"], "append": batches}, replace=True, **more)
+        # nor may a version of before stay where OUT is a URL
+        told = {"replace": True, "keep_versions": False, **more}
+        settings = Settings.from_json({**command["settings"], "append": batches}, **told)
         try:
             summary = run([] if batches else command["inputs"], command["out"], plan, here.folder, settings)
         except LeakFound as error:

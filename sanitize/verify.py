@@ -35,7 +35,7 @@ from sanitize.forms import write_passes
 from sanitize.full import Finding, full
 from sanitize.kinds.custom import customs_of
 from sanitize.kinds.kind import bringing, every_kind
-from sanitize.matcher import FORMS, Flagged
+from sanitize.matcher import FORMS, Flagged, Matches, ready
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, comes_later, inside_kept, owned
@@ -53,11 +53,12 @@ VERSION = 1  # raise it when what is swept or what is a leak changes
 def verify_task(task: VerifyTask) -> dict[str, Any]:
     """Look at one shard. Returns rows, text bytes, kept originals seen and missing, `swept` (left over in a text, written to
     `task.sweep` as occurrences), and `leaks`: what cannot be swept, as (column, kind, doc_no) without any value."""
-    flagged = Flagged.read(task.flagged)
+    parts = Flagged.parts(task.flagged)
+    names = parts[0].names
     kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
     kept_doc = kept["doc_no"].to_numpy()
     # originals whose values are too common to be looked for cannot be seen again
-    unseen = np.isin(kept["value_id"].to_numpy(), flagged.spared)
+    unseen = np.isin(kept["value_id"].to_numpy(), parts[0].spared)
     residual: list[_Residual] = []
     leaks: list[tuple[str, str, int]] = []
     rows = text_bytes = seen = 0
@@ -70,9 +71,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         for column in cells_of(table, which):
             texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
             text_bytes += len(Buffers.of(texts).data)
-            for seen_at, exact in ((flagged.find(texts), True), (flagged.find_compatible(texts), False)):
-                if not len(seen_at.form):
-                    continue
+            for flagged, seen_at, exact in _looked_for(parts, texts):
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
                 inside, hits = inside_kept(here, docs, cells, seen_at.start, seen_at.stop)
                 if counted is not None:
@@ -80,20 +79,22 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                 seen += hits if exact else 0
                 if not inside.all():
                     rest = np.flatnonzero(~inside)
-                    span = (seen_at.start[rest], seen_at.stop[rest], seen_at.form[rest])
-                    residual.append(_Residual(docs[rest], cells[rest].astype(np.int64), *span, str(column.leaf)))
+                    form = seen_at.form[rest]
+                    value = (flagged.kind[form].astype(np.int64), flagged.value_id[form])
+                    span = (seen_at.start[rest], seen_at.stop[rest])
+                    residual.append(_Residual(docs[rest], cells[rest].astype(np.int64), *span, *value, str(column.leaf)))
         for leaf in leaves(table.schema):
             if leaf not in which:
                 texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                 text_bytes += len(Buffers.of(texts).data)
-                for seen_at in (flagged.find(texts), flagged.find_compatible(texts)):
-                    leaks += [(str(leaf), flagged.names[flagged.kind[form]], -1) for form in seen_at.form]
+                for flagged, seen_at, _ in _looked_for(parts, texts):
+                    leaks += [(str(leaf), names[flagged.kind[form]], -1) for form in seen_at.form]
         leaks += _mentioned(table, task.names)
         for name, texts in _other_texts(table):
-            leaks += [(name, flagged.names[flagged.kind[form]], -1) for form in flagged.find(texts).form]
-    swept, more = _sorted_out(task, residual, flagged) if residual else ([], [])
+            leaks += [(name, names[flagged.kind[form]], -1) for flagged in parts for form in flagged.find(texts).form]
+    swept, more = _sorted_out(task, residual, names) if residual else ([], [])
     leaks += more
-    count = _write_sweep(task, swept, flagged)
+    count = _write_sweep(task, swept, names)
     return {
         "rows": rows,
         "text_bytes": text_bytes,
@@ -102,6 +103,14 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         "swept": count,
         "leaks": leaks,
     }
+
+
+def _looked_for(parts: Sequence[Flagged], texts: pa.LargeStringArray) -> Iterator[tuple[Flagged, Matches, bool]]:
+    """The matches of each part in a column, where there are any: as the texts stand, and in compatibility form (then False)."""
+    for flagged in parts:
+        for seen_at, exact in ((flagged.find(texts), True), (flagged.find_compatible(texts), False)):
+            if len(seen_at.form):
+                yield flagged, seen_at, exact
 
 
 def _mentioned(table: pa.Table, names: Sequence[str]) -> list[tuple[str, str, int]]:
@@ -123,6 +132,10 @@ def _other_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArray]]:
             yield field.name, pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset)
 
 
+# document, cell, first and last + 1 byte of the input text, number of the kind, value_id
+_Swept = tuple[int, int, int, int, int, int]
+
+
 @dataclass(frozen=True)
 class _Residual:
     """Matches that no kept original holds, in output bytes."""
@@ -131,55 +144,51 @@ class _Residual:
     cell: I64
     start: I64
     stop: I64
-    form: I64
+    kind: I64
+    value_id: I64
     column: str
 
 
-def _sorted_out(
-    task: VerifyTask, residual: list[_Residual], flagged: Flagged
-) -> tuple[list[tuple[int, int, int, int, int]], list[tuple[str, str, int]]]:
+def _sorted_out(task: VerifyTask, residual: list[_Residual], names: Sequence[str]) -> tuple[list[_Swept], list[tuple[str, str, int]]]:
     """What can be swept, in bytes of the input text, and what is a leak: a match that is all of a replacement.
 
     A match strictly inside a replacement, or strictly inside an opaque value that the plan leaves, belongs to that.
     """
-    doc_no, cell, start, stop, form = (
-        np.concatenate([getattr(one, name) for one in residual]) for name in ("doc_no", "cell", "start", "stop", "form")
+    doc_no, cell, start, stop, kind, value_id = (
+        np.concatenate([getattr(one, name) for one in residual]) for name in ("doc_no", "cell", "start", "stop", "kind", "value_id")
     )
-    column = np.repeat([one.column for one in residual], [len(one.form) for one in residual])
+    column = np.repeat([one.column for one in residual], [len(one.kind) for one in residual])
     whose = owned(task.edits, task.occurrences, task.opaque, doc_no, cell, start, stop)
     whole = np.flatnonzero(whose.whole)
-    whole = whole[~comes_later(task, flagged.value_id[form[whole]], doc_no[whole])]
-    leaks = [(str(column[row]), flagged.names[flagged.kind[form[row]]], int(doc_no[row])) for row in whole]
+    whole = whole[~comes_later(task, value_id[whole], doc_no[whole])]
+    leaks = [(str(column[row]), names[kind[row]], int(doc_no[row])) for row in whole]
     rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
-    parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], form[rest])
+    parts = (doc_no[rest], cell[rest], whose.first[rest], whose.last[rest], kind[rest], value_id[rest])
     return list(zip(*(part.tolist() for part in parts), strict=True)), leaks
 
 
-def _write_sweep(task: VerifyTask, swept: list[tuple[int, int, int, int, int]], flagged: Flagged) -> int:
+def _write_sweep(task: VerifyTask, swept: list[_Swept], names: Sequence[str]) -> int:
     """Write what is left over as occurrences of the input text; the longest of two that begin together stays."""
-    swept = sorted(set(swept), key=lambda entry: (entry[0], entry[1], entry[2], -entry[3]))
+    swept = sorted(set(swept), key=lambda entry: (entry[0], entry[1], entry[2], -entry[3], entry[4], entry[5]))
     rows = []
     wanted = {entry[0] for entry in swept}
     texts: dict[tuple[int, int], str] = {}
     if wanted:
-        names = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
-        for table in task.documents.read(min(wanted), max(wanted) + 1, names):
+        columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
+        for table in task.documents.read(min(wanted), max(wanted) + 1, columns):
             table = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(sorted(wanted)))).combine_chunks()
             numbers = np.asarray(table.column("doc_no"), np.int64)
             for column in cells_of(table, list(task.leaves)) if table.num_rows else []:
                 for row, cell, text in zip(column.flat.rows, column.cells, column.flat.texts, strict=True):
                     texts[int(numbers[row]), int(cell)] = text.as_py() or ""
     done = (-1, -1, -1)
-    for doc_no, cell, start, stop, form in swept:
+    for doc_no, cell, start, stop, number, value_id in swept:
         if (doc_no, cell) == done[:2] and stop <= done[2]:
             continue
         done = (doc_no, cell, stop)
         one = Buffers.of(pa.array([texts[doc_no, cell]], pa.large_string()))
         (points,) = code_points(one, np.zeros(2, np.int64), np.array([start, stop]))
-        kind = flagged.names[flagged.kind[form]]
-        rows.append(
-            (doc_no, cell, int(points[0]), int(points[1]), start, stop, kind, int(flagged.value_id[form]), tables.SWEEP, 1.0, None, None)
-        )
+        rows.append((doc_no, cell, int(points[0]), int(points[1]), start, stop, names[number], value_id, tables.SWEEP, 1.0, None, None))
     write_rows(task.aside or task.sweep, tables.OCCURRENCES.schema, rows)
     if task.aside:
         task.aside.rename(task.sweep)
@@ -193,11 +202,10 @@ def opaque_of(leave: Sequence[str]) -> tuple[str, ...]:
 
 def scan(flagged: Path, texts: dict[str, str]) -> list[tuple[str, str]]:
     """Which of some texts (card, report, manifest) hold a flagged value: (name, kind), without the value."""
-    one = Flagged.read(flagged)
+    parts = Flagged.parts(flagged)
     found = []
     for name, text in texts.items():
-        column = pa.array([text], pa.large_string())
-        for seen_at in (one.find(column), one.find_compatible(column)):
+        for one, seen_at, _ in _looked_for(parts, pa.array([text], pa.large_string())):
             found += [(name, one.names[one.kind[form]]) for form in np.unique(seen_at.form)]
     return found
 
@@ -340,6 +348,9 @@ def _erased(corpus: Corpus, work: Path) -> tombstones.Erased:
 
 def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
     """The check of `run`, again."""
+    if tasks:
+        sought = ready(tasks[0].flagged, spill / "sought")
+        tasks = [dataclasses.replace(task, flagged=sought) for task in tasks]
     results = [done.result for done in engine.map_shards(verify_task, tasks)]
     texts = {}
     for page in (*_PAGES, *corpus.beside):

@@ -63,6 +63,7 @@ def occurrences() -> pa.Table:
             "finder": "patterns",
             "score": 1.0,
             "section": s,
+            "entity_id": ADA if v == BEA else None,
         }
         for d, c, a, b, k, v, s in OCCURRENCES
     ]
@@ -191,8 +192,9 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "left_after_claims": [  # 0:40..57 shares byte 56 with a claim; 1:6..32 and 1:50..69 only touch one; document 3 is dropped
         (0, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
         (1, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
-        (1, 0, 50, 69, 50, 69, MAIL, BEA, "patterns", 1.0, "body", None),
+        (1, 0, 50, 69, 50, 69, MAIL, BEA, "patterns", 1.0, "body", ADA),
     ],
+    "entities": [(BEA, ADA, MAIL, "bea@lab.example.net")],
     "claimed": [(1, 0, 6, 32), (3, 1, 0, 26)],
     "top": [
         (1, MAIL, "ada.quill@mail.example.org", 3, 3),

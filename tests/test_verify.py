@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize import apply, reporting, tables
+from sanitize import apply, matcher, reporting, tables
 from sanitize.cells import Leaf
 from sanitize.edit.redact import Redact
 from sanitize.edit.rmft import Rmft
@@ -251,7 +251,9 @@ class Hand:
         types = [pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.string()]
         found = pa.table([pa.array(list(a), t) for a, t in zip(columns, types, strict=True)], names)
         pq.write_table(found.set_column(4, "kind", found.column("kind").dictionary_encode()), folder / "occurrences.parquet")
-        self.values = Flagged.write([vault(folder / "values.parquet", values)], KINDS, folder / "flagged.parquet")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(matcher, "_RANGE", 1)  # two ranges, and so two parts, where there are two values
+            self.values = Flagged.write([vault(folder / "values.parquet", values)], KINDS, folder / "flagged.parquet")
         self.task = VerifyTask(
             no=0,
             first=0,
@@ -269,7 +271,16 @@ class Hand:
         )
 
     def look(self) -> dict[str, Any]:
-        return verify_task(self.task)
+        """What the check says of the shard; it says the same where the forms are parted and shared by all workers."""
+        found = verify_task(self.task)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(matcher, "_FEW", 0)
+            shared = matcher.ready(self.task.flagged, self.folder / "sought", memory=1)
+        aside = dataclasses.replace(self.task, flagged=shared, sweep=self.folder / "sweep-shared.parquet")
+        again = verify_task(aside)
+        assert {**again, "leaks": sorted(again["leaks"])} == {**found, "leaks": sorted(found["leaks"])}
+        assert pq.read_table(aside.sweep).equals(pq.read_table(self.task.sweep))
+        return found
 
     def swept(self) -> list[tuple[int, int, str, str]]:
         """What the sweep wrote: doc_no, cell, kind, and the input's text there, by code points; bytes have to agree."""
@@ -390,6 +401,55 @@ def test_values_are_counted_once_however_they_are_spelled(tmp_path: Path) -> Non
     assert pq.read_table(tmp_path / "flagged.parquet").column("form").to_pylist() == [PHONE, BOB]
     assert Flagged.write([], [MAIL], tmp_path / "none.parquet") == 0
     assert not len(Flagged.read(tmp_path / "none.parquet"))
+
+
+def test_forms_that_are_shared_are_those_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many forms of every length and kind, in parts of a few hundred: every match of the whole, once."""
+    values = [(MAIL, f"{'abcxyz'[no % 6]}{no * 37 % 1009}.lee@{'m' * (no % 9)}host{no % 5}.example.com") for no in range(1_500)]
+    values += [(TEL, f"212-555-{no:04d}") for no in range(300)] + [("IP_ADDRESS", f"192.0.2.{no}") for no in range(200)]
+    values += [("IP_ADDRESS", f"::{no:x}") for no in range(30)] + [(MAIL, f"{letter}@b") for letter in "abcd"]
+    values += [("PERSON", "Rose Will"), ("PERSON", "Will")]
+    monkeypatch.setattr(matcher, "_RANGE", 200)
+    Flagged.write([vault(tmp_path / "values.parquet", values)], KINDS, tmp_path / "flagged.parquet")
+    monkeypatch.setattr(matcher, "_FEW", 0)
+    whole = Flagged.read(tmp_path / "flagged.parquet")
+    words = [value for _, value in values]
+    lines = [" ".join(words[no::97]) for no in range(97)] + [full_width(word) for word in words[::50]] + ["x" + words[0], ""]
+    texts = pa.array(lines, pa.large_string())
+
+    def rows(one: Flagged, found: Matches) -> list[tuple[int, ...]]:
+        columns = (found.text_no, found.start, found.stop, one.kind[found.form], one.value_id[found.form])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    for memory, least in ((1 << 30, 1), (200_000, 3), (1, 8)):
+        shared = matcher.ready(tmp_path / "flagged.parquet", tmp_path / f"sought-{memory}", memory)
+        parts = Flagged.parts(shared)
+        assert (len(parts) == 1) if least == 1 else len(parts) >= least
+        assert sum(map(len, parts)) == len(whole) and parts[0].spared.tolist() == whole.spared.tolist()
+        for find in (Flagged.find, Flagged.find_compatible):
+            found = [row for one in parts for row in rows(one, find(one, texts))]
+            assert len(found) > 30 and sorted(found) == sorted(rows(whole, find(whole, texts)))
+    monkeypatch.setattr(matcher, "_FEW", 1 << 20)
+    assert matcher.ready(tmp_path / "flagged.parquet", tmp_path / "few") == tmp_path / "flagged.parquet"
+
+
+def test_a_run_is_the_same_where_forms_are_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"mail {full_width(BOB) if no == 3 else BOB}, a{no}@example.com or 212-555-01{no:02d}; {LEE}" for no in range(12)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    monkeypatch.setattr(matcher, "_RANGE", 3)
+    monkeypatch.setattr(matcher, "_EACH", 1 << 30)  # so that each range is a part
+    made, real = [], matcher.ready
+    for few in (matcher._FEW, 0):
+        monkeypatch.setattr(matcher, "_FEW", few)
+        out = tmp_path / f"out{few}"
+        summary = run([tmp_path / "in.parquet"], out, load_plan("erase"), settings=Settings(seed=1, workers=1))
+        assert summary["verify"]["swept"] == 1 and summary["leaks"] == 0
+        assert check(out, mode="fast", workers=1)["values_checked"] == summary["verify"]["values_checked"]
+        assert not (tmp_path / f"out{few}.private" / "spill").exists()
+        made.append([path.read_bytes() for path in sorted((out / "data").iterdir())])
+    assert made[0] == made[1]
+    shared = real(next(tmp_path.glob("out0.private/runs/*/counts/flagged.parquet")), tmp_path / "sought", 1)
+    assert len(Flagged.parts(shared)) >= 2
 
 
 COLUMNS = {

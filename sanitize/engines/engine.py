@@ -57,7 +57,10 @@ class Engine(Protocol):
         """Give everything back. An engine is used once."""
 
 
+_PARTS = ("engine", "child", "dialect", "session")  # what engines are made of
+
+
 def engine_names() -> list[str]:
     """The names of the engines there are."""
     package = importlib.import_module("sanitize.engines")
-    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in ("engine", "child", "dialect"))
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in _PARTS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sanitize.disk import code_of, failed
-from sanitize.engines.child import Child, borrowed, measured, spared, spread, steady
+from sanitize.engines.child import Child, borrowed, measured, release, spared, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import carried
@@ -105,6 +105,7 @@ class Local:
         """A session over some tables, which are its own views. One database serves all sessions: opening one costs 30 ms."""
         import duckdb
 
+        release()  # DuckDB's memory comes on top of what is held here
         self.spill.mkdir(parents=True, exist_ok=True)
         if self._opened is None:
             self._opened = duckdb.connect(":memory:")

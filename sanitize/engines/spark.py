@@ -16,22 +16,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import os
 import pickle
 import re
 import secrets
 import shutil
-import socket
-import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,15 +35,14 @@ from sanitize.engines.child import borrowed, measured, spread, steady
 from sanitize.engines.dialect import spark as in_spark
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local, told
-from sanitize.errors import MissingExtra, ResourceError, UsageError
+from sanitize.engines.session import START, begin, is_local, where
+from sanitize.errors import ResourceError, UsageError
 from sanitize.kinds.kind import carried
 from sanitize.views import quote_name
 
 T = TypeVar("T")
 
-JAVA, LEAST = 17, 4  # what Spark 4 runs on, and the first version with all calls that are made here
 PACKAGES = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy", "phonenumbers", "faker")  # these decide what comes out
-START, ANSWER = 300.0, 10.0  # seconds for a session with its first workers (a cluster may have to bring them up), and for a port
 
 # whatever the session says elsewhere: a file that is gone or broken is an error, and numbers do not wrap
 _SESSION = {
@@ -57,14 +51,16 @@ _SESSION = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
 }
+# the types that tables of WORK have: in DuckDB, and in Spark
 _TYPES = {
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.bool_(): "BOOLEAN",
-    pa.binary(): "BLOB",
+    pa.int32(): ("INTEGER", "INT"),
+    pa.int64(): ("BIGINT", "BIGINT"),
+    pa.float32(): ("FLOAT", "FLOAT"),
+    pa.float64(): ("DOUBLE", "DOUBLE"),
+    pa.string(): ("VARCHAR", "STRING"),
+    pa.large_string(): ("VARCHAR", "STRING"),
+    pa.bool_(): ("BOOLEAN", "BOOLEAN"),
+    pa.binary(): ("BLOB", "BINARY"),
 }
 
 
@@ -78,12 +74,12 @@ class Spark:
         self.workers, self.spill = max(1, workers), spill
         self._local = Local(workers=workers, spill=spill, memory_limit=memory_limit)  # describes results and writes them down
         spill.mkdir(parents=True, exist_ok=True)
-        self._session, self._mine = _session(self.workers, spill, memory_limit, master, remote)
+        self._session, self._mine = begin(self.workers, spill, memory_limit, master, remote)
         self._before = {name: self._session.conf.get(name, None) for name in _SESSION}
         try:
             for name, value in _SESSION.items():
                 self._session.conf.set(name, value)
-            self._here = _is_local(self._session)
+            self._here = is_local(self._session)
             self._ask_workers()
         except BaseException:
             self.close()
@@ -114,7 +110,7 @@ class Spark:
                 self._act(lambda: frame.write.option("compression", "zstd").parquet(_uri(parts)))
             # the number in the name is the place in the order
             files = sorted(parts.glob("part-*.parquet"), key=lambda path: (int(path.name.split("-")[1]), path.name))
-            columns = ", ".join(f"CAST({quote_name(f.name)} AS {_TYPES[f.type]}) AS {quote_name(f.name)}" for f in schema)
+            columns = ", ".join(f"CAST({quote_name(f.name)} AS {_TYPES[f.type][0]}) AS {quote_name(f.name)}" for f in schema)
             self._local.sql(f"SELECT {columns} FROM parts", {"parts": files}, out)  # noqa: S608
 
     def scalar(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Any:
@@ -194,6 +190,7 @@ class Spark:
         """The result of a statement over `tables`, as views of these names for its time."""
         for name, files in tables.items():
             read = self._session.read.option("recursiveFileLookup", "true")  # no columns are read out of the names of folders
+            read = read.schema(_ddl(pq.read_schema(files[0])))  # else Spark opens files to see
             self._act(lambda: read.parquet(*map(_uri, files)).createOrReplaceTempView(name))  # noqa: B023 - done before the next
         try:
             yield self._act(lambda: self._session.sql(in_spark(query), args=dict(parameters)))
@@ -221,7 +218,7 @@ class Spark:
                 return future.result(seconds)
             except TimeoutError:
                 raise UsageError(
-                    f"--engine spark: no worker of {_where(self._session)} took a task in {seconds:.0f} s; see that it has free workers"
+                    f"--engine spark: no worker of {where(self._session)} took a task in {seconds:.0f} s; see that it has free workers"
                 ) from None
 
     @contextlib.contextmanager
@@ -252,71 +249,6 @@ class Spark:
                 thread.join(10.0)
 
 
-def fits(master: str | None, remote: str | None) -> None:
-    """Refuse what cannot work here, before anything is begun: no pyspark or Java, one that is too old, an address that does not answer."""
-    if master and remote:
-        raise UsageError("--master and --remote exclude each other: one starts Spark's driver here, the other asks a Connect server")
-    try:
-        import pyspark
-        import sqlglot  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(error.name or "pyspark", "spark") from None
-    if _leading(pyspark.__version__) < LEAST:
-        raise UsageError(
-            f"--engine spark: pyspark {pyspark.__version__} is installed, {LEAST} or newer is asked for. "
-            "pip install --upgrade 'corpus-sanitize[spark]'"
-        )
-    if remote:
-        for module, package in (("grpc", "grpcio"), ("grpc_status", "grpcio-status"), ("zstandard", "zstandard")):
-            if importlib.util.find_spec(module) is None:
-                raise MissingExtra(package, "spark")
-        if not remote.startswith("sc://"):
-            raise UsageError(f"--remote {remote}: expected the address of a Spark Connect server, such as sc://host:15002")
-        _knock(remote, 15002, "--remote", "a Spark Connect server")
-        return
-    if master and not re.fullmatch(r"local(\[.*\])?|(spark|k8s)://.+|yarn", master):
-        raise UsageError(f"--master {master}: expected local[N], spark://host:7077, k8s://https://host:port or yarn")
-    if master and master.startswith("spark://"):
-        _knock(master.split(",")[0], 7077, "--master", "a Spark master")
-    if "PYSPARK_GATEWAY_PORT" in os.environ or _active() is not None:
-        return  # there is a driver already
-    found = java()
-    if found is None or _leading(found) < JAVA:
-        there = "there is no Java here" if found is None else f"Java {found or 'of an unknown version'} is here"
-        raise UsageError(f"--engine spark: {there}, Spark 4 asks for {JAVA} or newer. Install openjdk-17-jre-headless, or set JAVA_HOME")
-
-
-def java() -> str | None:
-    """The version of the Java that Spark would start; "" where it does not tell, None where there is none."""
-    home = os.environ.get("JAVA_HOME")
-    command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if command is None:
-        return None
-    try:
-        done = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = re.search(r'version "([0-9][0-9._]*)', done.stderr + done.stdout)
-    return found[1] if found else ""
-
-
-def _knock(address: str, port: int, option: str, what: str) -> None:
-    """Refuse an address at which nobody listens; Spark itself would try for minutes."""
-    try:
-        parts = urlsplit(address)
-        host, at = parts.hostname or "", parts.port or port
-        with socket.create_connection((host, at), ANSWER):
-            return
-    except (OSError, ValueError) as error:
-        why = type(error).__name__
-    raise UsageError(f"{option} {address.split(';')[0]}: nobody answers there ({why}); start {what} there, or give its host and port")
-
-
-def _leading(version: str) -> int:
-    found = re.match(r"[0-9]+", version)
-    return int(found[0]) if found else 0
-
-
 def _versions() -> dict[str, str]:
     """The versions here that decide what comes out."""
     found = {}
@@ -326,114 +258,15 @@ def _versions() -> dict[str, str]:
     return found
 
 
-# ---- the session ----
-
-
-def _active() -> Any:
-    """The session of this process, where there is one."""
-    if "pyspark" not in sys.modules:
-        return None
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession()
-
-
-def _session(workers: int, spill: Path, memory_limit: str, master: str | None, remote: str | None) -> tuple[Any, bool]:
-    """(a session, whether it was made here)."""
-    from pyspark.sql import SparkSession
-
-    there = _active()
-    if there is not None:
-        if master or remote:
-            raise UsageError("--engine spark: this process has a Spark session already; leave --master and --remote out to use it")
-        return there, False
-    builder = SparkSession.builder.appName("sanitize")
-    if remote:
-        builder = builder.remote(remote)
-    else:
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        master = master or (None if submitted else os.environ.get("MASTER") or f"local[{workers}]")
-        settings = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-        if master and master.startswith("local"):
-            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-            master = re.sub(r"\A(local\[[0-9*]+)\]\Z", r"\1,4]", "local[1]" if master == "local" else master)  # four tries, as elsewhere
-            settings |= _of_one_machine(workers, spill, memory_limit)
-        elif not submitted:
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        if master:
-            builder = builder.master(master)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-    made: Future[Any] = Future()
-
-    def start() -> None:  # not in the main thread, where Spark would take the signals
-        try:
-            made.set_result(builder.getOrCreate())
-        except BaseException as error:
-            made.set_exception(error)
-
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")  # none of it is used here
-    with _unheard():
-        threading.Thread(target=start, daemon=True).start()
-        try:
-            session = made.result(START)
-            version = str(session.version)
-        except Exception as error:
-            place = remote or master or "the cluster of the environment"
-            raise UsageError(
-                f"--engine spark: no session of {place} ({type(error).__name__}); see that it runs, is Spark {LEAST} or newer, "
-                "and has what it needs (sanitize doctor)"
-            ) from None
-    if _leading(version) < LEAST:
-        session.stop()
-        raise UsageError(f"--engine spark: {remote or master} is Spark {version}, {LEAST} or newer is asked for")
-    return session, True
-
-
-def _of_one_machine(workers: int, spill: Path, memory_limit: str) -> dict[str, str]:
-    """What a session of this machine alone is told: loopback, no pages, no logs, and all that it spills in WORK."""
-    size = re.fullmatch(r"([0-9.]+) ?([KMGT])i?B", memory_limit)
-    megabytes = int(float(size[1]) * 1024.0 ** ("KMGT".index(size[2]) - 1)) if size else 1024
-    return {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.log.level": "OFF",
-        "spark.driver.memory": f"{max(megabytes, 1024)}m",
-        "spark.driver.extraJavaOptions": "-XX:-UsePerfData",
-        "spark.local.dir": str(spill.resolve()),
-        "spark.sql.warehouse.dir": str(spill.resolve() / "warehouse"),
-        "spark.sql.shuffle.partitions": str(workers),
-        "spark.sql.artifact.isolation.enabled": "false",
-    }
-
-
-@contextlib.contextmanager
-def _unheard() -> Iterator[None]:
-    """What is started in the block says nothing on the terminal: a Java that begins does, and later its log might quote values."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
-def _is_local(session: Any) -> bool:
-    """True where workers are on this machine, with our interpreter and file system."""
-    return str(session.conf.get("spark.master", "")).startswith("local")
-
-
-def _where(session: Any) -> str:
-    return str(session.conf.get("spark.master", "the cluster"))
-
-
 def _uri(path: Path) -> str:
     """A file for Spark, whose paths are patterns."""
     return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.resolve()))
+
+
+def _ddl(schema: pa.Schema) -> str:
+    """The columns of a table in Spark's words."""
+    plain = [(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type) for field in schema]
+    return ", ".join(f"`{name}` {_TYPES[type_][1]}" for name, type_ in plain)
 
 
 def _plain(error: BaseException) -> BaseException:

@@ -33,6 +33,7 @@ from sanitize.spans import I64, Buffers, arrow, cut_nested
 NAME = "known"
 SURE = 0.9  # names of this score or more were told by a header line, and are looked for everywhere
 _LISTED, _MINED = 1.0, 0.95
+_TURNED = 0.65  # `Roe, Ann`: less sure than the names beside each other in `Bob Roe, Ann Lee`, surer than two words alone
 # kinds whose values say by themselves what they are, wherever they stand
 _SPELLED = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN")
 _PERSON = "PERSON"
@@ -221,13 +222,11 @@ def _names(frame: pl.DataFrame) -> pl.DataFrame:
         turned.str.to_uppercase(),
         turned.str.to_titlecase(),
     ]
-    rest: list[Any] = [
-        pl.lit(_PERSON).alias("kind"),
-        "value_id",
-        pl.lit(_MINED, pl.Float32).alias("score"),
-        pl.lit(None, pl.String).alias("spelled"),
-    ]
-    return pl.concat([frame.select(form.alias("form"), *rest) for form in forms])
+    turn = [_MINED] * 4 + [_TURNED] * 3
+    rest: list[Any] = [pl.lit(_PERSON).alias("kind"), "value_id", pl.lit(None, pl.String).alias("spelled")]
+    return pl.concat(
+        [frame.select(form.alias("form"), *rest, pl.lit(score, pl.Float32).alias("score")) for form, score in zip(forms, turn, strict=True)]
+    )
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
@@ -263,7 +262,8 @@ def _of_list(listed: pl.DataFrame, key: Key) -> pl.DataFrame:
         ]
         forms = _names(several)["form"] if name == _PERSON else None
         if forms is not None:
-            made = _names(several).with_columns(pl.lit(_LISTED, pl.Float32).alias("score"))
+            mined = pl.col("score") == pl.lit(_MINED, pl.Float32)
+            made = _names(several).with_columns(pl.when(mined).then(pl.lit(_LISTED, pl.Float32)).otherwise("score").alias("score"))
             frames.append(made.select(frames[0].columns))
         cases = [pl.col("value"), pl.col("value").str.to_uppercase(), pl.col("value").str.to_lowercase(), pl.col("normalised")]
         frames += [several.select(case.alias("form"), *rest) for case in cases]

@@ -20,6 +20,7 @@ import pyarrow as pa
 from sanitize.headers import Sections, sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
+from sanitize.regions import Pieces, numeric
 from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
@@ -107,38 +108,37 @@ class Patterns:
     ) -> tuple[_Spans, Sections]:
         """What the kinds of each turn find in what the earlier turns left, and the section of every candidate (of none without `fields`).
         `times` is how often each text counts."""
-        seen, spans = buffers, _Spans.none()
-        found: list[Sections] = []
+        spans, found = _Spans.none(), list[Sections]()
+        pieces: Pieces | None = None  # what a turn of numbers looks at, and those after it
         for turn in self._turns:
-            starts, stops = matches(seen, self._pattern(pl.Series(seen.column()), turn, without))
+            kinds = [kind for kind in self.kinds if kind.turn == turn and kind.name not in without]
+            if not all(kind.numeric for kind in kinds):
+                pieces, seen = None, _hidden(buffers, spans.starts, spans.stops)
+            elif pieces is None:
+                order = np.argsort(spans.starts, kind="stable")
+                pieces = numeric(buffers, spans.starts[order], spans.stops[order])
+                seen = pieces.buffers
+            low, high = matches(seen, _pattern(seen, kinds))
+            starts, stops = (low, high) if pieces is None else (pieces.back(low), pieces.back(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
             where = sections(buffers, text_no, starts) if fields else Sections(np.full(len(starts), -1, np.int32), [])
             found.append(where)
             field = where.is_id_field * 2 + where.is_address_field
             more = self._settle(buffers, text_no, starts, stops, field, None if times is None else times[text_no], turn=turn)
-            if turn != self._turns[-1] and len(more.starts):
-                data = seen.data.copy()
-                data[_places(more.starts, more.stops)] = _GONE
-                seen = Buffers(data, buffers.offsets)
+            if pieces is not None and turn != self._turns[-1]:
+                shift = (low - starts)[more.origin]
+                seen = _hidden(seen, more.starts + shift, more.stops + shift)
             spans = spans.plus(more, sum(len(one.index) for one in found[:-1]))
         return spans, _together(found)
-
-    def _pattern(self, texts: pl.Series, turn: int, without: tuple[str, ...] = ()) -> str:
-        """The alternation of all kinds of a turn for a column of texts; what needs a word that no text holds is left out, which finds the
-        same."""
-        asked = [kind for kind in self.kinds if kind.turn == turn and kind.name not in without]
-        words = sorted({word for kind in asked if kind.gate is not None for word in kind.gate[0]})
-        held = {word for word in words if texts.str.contains(word, literal=True).any()}
-        return "|".join(kind.pattern if kind.gate is None or held.intersection(kind.gate[0]) else kind.gate[1] for kind in asked)
 
     def _settle(
         self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None, *, turn: int
     ) -> _Spans:
         """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, field). `field` is 2 in an id field, 1 in
         an address field, else 0; `weight` is how often each candidate counts among the refused."""
-        bracketed = np.zeros(len(starts), np.bool_)
-        if len(starts):
-            bracketed = (buffers.data[starts] == _LESS) & (buffers.data[stops - 1] == _MORE)
+        if not len(starts):
+            return _Spans.none()
+        bracketed = (buffers.data[starts] == _LESS) & (buffers.data[stops - 1] == _MORE)
         starts, stops = starts + bracketed, stops - bracketed
         encoded = cut(buffers, starts, stops).dictionary_encode()
         code = np.asarray(encoded.indices, np.int64)
@@ -333,6 +333,26 @@ def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
         value=pl.col("value").str.strip_prefix(pl.col("before")).str.strip_suffix(pl.col("after")),
     )
     return frame["before"].to_numpy(), frame["after"].to_numpy(), frame["value"]
+
+
+def _pattern(seen: Buffers, kinds: list[Kind]) -> str:
+    """The alternation of kinds for a column of texts; what needs a word that no text holds is left out, which finds the same."""
+
+    def asked(kind: Kind) -> str:
+        if kind.gate is None or pl.Series(seen.column()).str.contains("|".join(map(pl.escape_regex, kind.gate[0]))).any():
+            return kind.pattern
+        return kind.gate[1]
+
+    return "|".join(map(asked, kinds))
+
+
+def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:
+    """The texts with what was found in them put out of sight."""
+    if not len(starts):
+        return buffers
+    data = buffers.data.copy()
+    data[_places(starts, stops)] = _GONE
+    return Buffers(data, buffers.offsets)
 
 
 def _places(low: I64, high: I64) -> I64:

@@ -107,6 +107,8 @@ def batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.RecordBa
             count = struct.unpack("<I", file.read(4))[0]
             places = np.frombuffer(file.read(4 * (count + 1)), np.uint32).astype(np.int64)
             first = int(places[0])
+            if np.diff(places).min(initial=0) < 0:
+                raise ValueError("places that go back")
             said = json.loads(file.read(first - file.tell()))
             if path.stat().st_size != places[-1]:
                 raise ValueError("other bytes than the places say")
@@ -119,7 +121,7 @@ def batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.RecordBa
                 kinds = [None if schema is None else schema.field(name).type for name in names]
                 arrays = [pa.array([row[name] for row in rows], kind) for name, kind in zip(names, kinds, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
-    except (ValueError, KeyError, struct.error, UnicodeDecodeError, pa.ArrowException) as error:
+    except (ValueError, LookupError, struct.error, pa.ArrowException) as error:
         raise OutputBroken(f"{path}: not whole samples of MDS ({type(error).__name__}); run again with --replace") from None
 
 

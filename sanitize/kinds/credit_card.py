@@ -97,7 +97,8 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
                 out[some & is_digit & (place == at)] = byte
     last = is_digit & (place == is_digit.sum(axis=1)[:, None] - 1)
     out[last] = 48
-    out[last] = 48 + (-_luhn(grid(_normalise(ungrid(out))))) % 10
+    check = 48 + (-_luhn(grid(_normalise(ungrid(out))))) % 10
+    out[last] = check[last.any(axis=1)]  # a spelling in other digits than ours has none to be drawn
     return ungrid(out, values.name)
 
 
@@ -112,5 +113,6 @@ KIND = Kind(
     normalise=_normalise,
     fake=_fake,
     turn=2,
+    numeric=True,
     rank=45,
 )

@@ -205,5 +205,6 @@ KIND = Kind(
     normalise=_normalise,
     fake=_fake,
     turn=2,
+    numeric=True,
     rank=35,
 )

@@ -96,5 +96,6 @@ KIND = Kind(
     normalise=_normalise,
     fake=_fake,
     turn=2,
+    numeric=True,
     rank=42,
 )

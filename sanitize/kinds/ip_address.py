@@ -177,5 +177,6 @@ KIND = Kind(
     not_before=WORD + b".-",
     not_after=WORD + b"-",
     turn=2,
+    numeric=True,
     rank=40,
 )

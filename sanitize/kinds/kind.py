@@ -67,6 +67,8 @@ class Kind:
     turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is
                looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
                large for the engine to keep, and several times slower.
+    numeric    Every match stands on one line and holds a digit, or a mark of numbers without one (see sanitize/regions.py): other lines are
+               not looked at where all kinds of a turn are so.
     country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
     asked      Looked for only where a plan names it: it is frequent, says little of anybody by itself, and would cost every plan.
     """
@@ -91,6 +93,7 @@ class Kind:
     context: Callable[[pl.DataFrame], pl.Series] | None = None
     common: bool = False
     turn: int = 1
+    numeric: bool = False
     country: str | None = None
     asked: bool = False
     telling: Callable[[pl.Series], pl.Series] | None = None

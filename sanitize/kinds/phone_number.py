@@ -269,6 +269,7 @@ KIND = Kind(
     about="a telephone number",
     pattern=(rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"),
     turn=3,
+    numeric=True,
     check=_check,
     doubtful=_doubtful,
     context=_context,

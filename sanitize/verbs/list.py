@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -20,10 +20,13 @@ def command(
     from sanitize.engines.engine import engine_names
     from sanitize.kinds.kind import kinds
 
-    def about(room: part.Room) -> dict[str, str]:
+    def said(room: str, names: Iterable[str]) -> dict[str, str]:
         import importlib
 
-        return {name: (importlib.import_module(f"sanitize.{room}.{name}").__doc__ or "").partition("\n")[0] for name in part.names(room)}
+        return {name: (importlib.import_module(f"sanitize.{room}.{name}").__doc__ or "").partition("\n")[0] for name in names}
+
+    def about(room: part.Room) -> dict[str, str]:
+        return said(room, part.names(room))
 
     rooms: dict[str, Callable[[], dict[str, str]]] = {
         "kinds": lambda: {kind.name: kind.about for kind in kinds().values()},
@@ -31,7 +34,7 @@ def command(
         "droppers": lambda: about("drop"),
         "editors": lambda: about("edit"),
         "plans": lambda: {name: plan.load_plan(name).about for name in plan.plan_names()},
-        "engines": lambda: dict.fromkeys(engine_names(), "spawned workers and DuckDB on this machine"),
+        "engines": lambda: said("engines", engine_names()),
     }
     found = rooms[one_of("list", what, tuple(rooms))]()
     show(

@@ -107,6 +107,7 @@ def command(
 
 def _ran(summary: Mapping[str, Any]) -> str:
     from sanitize.corpus import shown
+    from sanitize.remote import is_url
 
     out, work, check = summary["out"], summary["work"], summary["verify"]
     if not summary["changed"]:
@@ -118,7 +119,7 @@ def _ran(summary: Mapping[str, Any]) -> str:
     )
     new = summary.get("appended")
     if new:
-        lines.append(f"appended  {new['documents']:,} documents of {new['files']:,} files, in {new['shards']:,} shards of their own")
+        lines.append(f"appended  {new['documents']:,} documents of new files ({new['files']:,}), in new shards ({new['shards']:,})")
     lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
     lines += ["", by_kind(summary["by_kind"]), ""]
     lines.append(f"columns   {shown(summary['columns'])}")
@@ -154,8 +155,13 @@ def _ran(summary: Mapping[str, Any]) -> str:
     documents = new["documents"] if new else summary["documents_in"]
     speed = f"{documents / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
     lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
-    lines += ["", f"shards    {out}/data", f"report    {out}/report.html", f"private   {work}   (raw values: do not share)"]
-    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {out}")
+    if is_url(out):
+        lines += ["", f"shards    named in {out}/manifest.json, report.html beside them"]
+    else:
+        lines += ["", f"shards    {out}/data", f"report    {out}/report.html"]
+    lines.append(f"private   {work}   (raw values: do not share)")
+    again = f"{out} --work {work}" if is_url(out) else out
+    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {again}")
     return "\n".join(lines)
 
 

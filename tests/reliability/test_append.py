@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sanitize.indexing import Settings
 from sanitize.plan import load_plan
 from sanitize.run import run
@@ -17,6 +19,7 @@ def make(house: Any, out: Path, inputs: list[Path], **more: Any) -> dict[str, An
     return run(inputs, out, load_plan("rmft"), None, Settings(**{**TOLD, **more}))
 
 
+@pytest.mark.soak
 def test_killed_while_appending(house: Any, tmp_path_factory: Any, hash_of_tree: Any) -> None:
     first, second = house.inputs
     undisturbed = tmp_path_factory.mktemp("undisturbed") / "out"

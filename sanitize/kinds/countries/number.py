@@ -185,6 +185,7 @@ def number(
         fake=fake,
         lead=lead,
         turn=turn,
+        numeric=True,
         rank=rank,
     )
 

@@ -1,0 +1,134 @@
+"""Where in a column of texts a number can stand: the lines that are worth a look, without what has been found in them already.
+
+Most lines of most texts hold no digit, and looking for one costs a tenth of what the automata of the numbers cost. Nothing is lost: a
+piece is a whole line but for values that were found, and what is asked here of a line is less than any kind asks (`Kind.numeric`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sanitize.spans import I64, Buffers, cut
+
+U8 = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+
+_BLOCK = 1 << 18  # bytes at a time: what is computed of them stays in the second-level cache
+_WORD = 8  # bytes that are kept or left together
+_NEAR = 5  # bytes from one separator to the next in a number without a digit
+_GAP = 7  # words without a mark that are passed over
+
+
+@dataclass(frozen=True, repr=False)
+class Pieces:
+    """Pieces of a column of texts, ascending, none across two texts. `buffers` has their bytes one after the other, a text for each."""
+
+    buffers: Buffers
+    starts: I64  # of each piece, in the column's bytes
+
+    def back(self, places: I64) -> I64:
+        """The places in the column of ascending places in the pieces."""
+        piece = np.searchsorted(self.buffers.offsets, places, side="right") - 1
+        return self.starts[piece] + places - self.buffers.offsets[piece]
+
+
+def numeric(buffers: Buffers, low: I64, high: I64) -> Pieces:
+    """The lines that hold a digit, two `:` at most five bytes apart, two `.` five bytes apart or two `-` three bytes apart, without the
+    spans [low, high), which ascend and do not overlap. A line may be there that holds none of these."""
+    words, feeds = _marked(buffers.data)
+    # what lies inside a span marks no line
+    first, last = -(-low // _WORD), high // _WORD
+    inside = last > first
+    words[_each(first[inside], last[inside])] = False
+    words = _closed(words)
+    edges = np.flatnonzero(np.diff(words, prepend=False, append=False))
+    # from the last line feed in a word before to the first in a word behind: lines that touch are one piece
+    begin, end = _lines(buffers.data, np.flatnonzero(feeds), edges[::2], edges[1::2])
+    alone = begin[1:] > end[:-1]
+    begin, end = begin[np.append(True, alone)[: len(begin)]], end[np.append(alone, True)[: len(end)]]
+    texts = buffers.offsets[np.append(np.diff(buffers.offsets) > 0, True)]
+    begin, end = _split(begin, end, texts, texts)
+    begin, end = _without(begin, end, low, high)
+    return Pieces(Buffers.of(cut(buffers, begin, end)), begin)
+
+
+def _marked(data: U8) -> tuple[Bools, Bools]:
+    """Which words of eight bytes hold what a number holds, and which hold a line feed."""
+    count = -(-len(data) // _WORD)
+    words, feeds = np.empty(count, np.bool_), np.empty(count, np.bool_)
+    hot, line = np.empty(_BLOCK, np.bool_), np.empty(_BLOCK, np.bool_)
+    seen = np.zeros(_BLOCK + 2 * _NEAR, np.uint8)  # the block, and what stands behind it
+    for at in range(0, len(data), _BLOCK):
+        ahead = data[at : at + _BLOCK + _NEAR]
+        seen[: len(ahead)], seen[len(ahead) :] = ahead, 0
+        size = min(len(ahead), _BLOCK)
+        block = seen[:size]
+        np.less(block - np.uint8(ord("0")), 10, out=hot[:size])
+        for byte, apart in ((ord("."), 5), (ord("-"), 3)):  # `dead.beef.cafe`, `aa-bb-cc`
+            here = seen == byte
+            hot[:size] |= here[:size] & here[apart : apart + size]
+        here = seen == ord(":")  # `::`, `aa:bb`, `dead:beef:`
+        two = here[1:-1] | here[2:]
+        hot[:size] |= here[:size] & (two[:size] | two[2 : size + 2] | here[_NEAR : size + _NEAR])
+        np.equal(block, ord("\n"), out=line[:size])
+        filled = -(-size // _WORD) * _WORD
+        hot[size:filled] = line[size:filled] = False
+        for marks, into in ((hot, words), (line, feeds)):
+            into[at // _WORD : (at + filled) // _WORD] = marks[:filled].view(np.uint64) != 0
+    return words, feeds
+
+
+def _closed(words: Bools) -> Bools:
+    """The words with gaps of up to seven between two marked ones marked too: fewer pieces, on the same lines."""
+    out = np.concatenate([words, np.zeros(_GAP, np.bool_)])
+    for step in (1, 2, 4):
+        out[step:] |= out[:-step].copy()
+    for step in (1, 2, 4):
+        out[:-step] &= out[step:].copy()
+    return out[: len(words)]
+
+
+def _lines(data: U8, feeds: I64, first: I64, last: I64) -> tuple[I64, I64]:
+    """The bytes from behind the last line feed that stands in a word before `first` to the first one in a word from `last` on."""
+    before, behind = np.searchsorted(feeds, first) - 1, np.searchsorted(feeds, last)
+    word = np.arange(_WORD)
+    start = feeds[before[before >= 0]] * _WORD
+    begin, end = np.zeros(len(first), np.int64), np.full(len(last), len(data))
+    begin[before >= 0] = start + _WORD - np.argmax(data[start[:, None] + word[::-1]] == ord("\n"), axis=1)
+    start = feeds[behind[behind < len(feeds)]] * _WORD
+    end[behind < len(feeds)] = start + np.argmax(data[np.minimum(start[:, None] + word, len(data) - 1)] == ord("\n"), axis=1)
+    return begin, end
+
+
+def _each(low: I64, high: I64) -> I64:
+    """Every number of every range [low, high), which are not empty."""
+    sizes = high - low
+    return np.repeat(low - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+
+
+def _split(begin: I64, end: I64, low: I64, high: I64) -> tuple[I64, I64]:
+    """Ranges cut where an inner range [low, high) stands wholly inside one; an empty one cuts in two."""
+    if not len(begin):
+        return begin, end
+    holder = np.searchsorted(begin, low, side="right") - 1
+    held = (holder >= 0) & (low > begin[holder]) & (high < end[holder])
+    return np.sort(np.concatenate([begin, high[held]])), np.sort(np.concatenate([end, low[held]]))
+
+
+def _without(begin: I64, end: I64, low: I64, high: I64) -> tuple[I64, I64]:
+    """Ranges without what spans [low, high) cover of them."""
+    if not len(low) or not len(begin):
+        return begin, end
+    apart = low[1:] > high[:-1]  # spans that touch are one
+    low, high = low[np.append(True, apart)], high[np.append(apart, True)]
+    over = np.searchsorted(low, begin, side="right") - 1
+    begin = np.where(over >= 0, np.maximum(begin, high[over]), begin)
+    over = np.searchsorted(low, end, side="left") - 1
+    end = np.where((over >= 0) & (high[over] >= end), low[over], end)
+    some = begin < end
+    begin, end = _split(begin[some], end[some], low, high)
+    some = begin < end
+    return begin[some], end[some]

@@ -1,0 +1,856 @@
+-- blacklist_degrees
+WITH `summed` AS (
+  SELECT
+    `gram`,
+    COUNT(*) AS `pairs`,
+    COUNT(`user_hash`) AS `named`,
+    MIN(`user_hash`) AS `low`,
+    MAX(`user_hash`) AS `high`
+  FROM `seen`
+  GROUP BY
+    `gram`
+), `several` AS (
+  SELECT
+    `gram`,
+    COUNT(*) AS `users`
+  FROM (
+    SELECT DISTINCT
+      `gram`,
+      `user_hash`
+    FROM `seen`
+    WHERE
+      :k > 2
+  ) AS `distinct_pairs`
+  GROUP BY
+    `gram`
+)
+SELECT
+  `a`.`gram`,
+  CASE
+    WHEN `a`.`pairs` > `a`.`named`
+    THEN CAST(:k AS BIGINT)
+    WHEN `a`.`low` = `a`.`high`
+    THEN 1
+    WHEN `b`.`users` < :k
+    THEN `b`.`users`
+    ELSE CAST(:k AS BIGINT)
+  END AS `users`
+FROM `summed` AS `a`
+LEFT JOIN `several` AS `b`
+  ON `b`.`gram` = `a`.`gram`
+ORDER BY
+  `a`.`gram` NULLS LAST
+
+-- blacklist_direct
+SELECT DISTINCT
+  `ngram`,
+  `n`
+FROM `direct`
+ORDER BY
+  `n` NULLS LAST,
+  `ngram` NULLS LAST
+
+-- blacklist_words
+WITH `vocabulary` AS (
+  SELECT
+    `gram`,
+    MIN(`word`) AS `word`
+  FROM `spelled`
+  GROUP BY
+    `gram`
+)
+SELECT
+  `v`.`word`,
+  `v`.`gram`,
+  `d`.`users`
+FROM `vocabulary` AS `v`
+INNER JOIN `degrees` AS `d`
+  ON `d`.`gram` = `v`.`gram`
+ORDER BY
+  `v`.`word` NULLS LAST,
+  `v`.`gram` NULLS LAST
+
+-- claimed
+SELECT
+  `o`.`doc_no`,
+  `o`.`cell`,
+  `o`.`start_byte`,
+  `o`.`stop_byte`
+FROM `occurrences_left` AS `o`
+WHERE
+  `o`.`kind` IN (
+    SELECT
+      `kind`
+    FROM `chosen_kinds`
+  )
+  AND NOT EXISTS(
+    SELECT
+      1
+    FROM `firsts` AS `f`
+    WHERE
+      `f`.`doc_no` = `o`.`doc_no`
+      AND `f`.`cell` = `o`.`cell`
+      AND `f`.`start` = `o`.`start`
+      AND `f`.`value_id` = `o`.`value_id`
+  )
+ORDER BY
+  `o`.`doc_no` NULLS LAST,
+  `o`.`cell` NULLS LAST,
+  `o`.`start_byte` NULLS LAST,
+  `o`.`stop_byte` NULLS LAST
+
+-- count_histogram
+SELECT
+  `kind`,
+  `occurrences`,
+  COUNT(*) AS `distinct_values`
+FROM `value_counts`
+WHERE
+  :kind = 'all' OR `kind` = :kind
+GROUP BY
+  `kind`,
+  `occurrences`
+ORDER BY
+  `kind` NULLS LAST,
+  `occurrences` NULLS LAST
+
+-- document_values
+SELECT DISTINCT
+  `doc_no` AS `group_no`,
+  `value_id` AS `thing_id`
+FROM `occurrences_left`
+WHERE
+  `kind` IN (
+    SELECT
+      `kind`
+    FROM `chosen_kinds`
+  )
+ORDER BY
+  `group_no` NULLS LAST,
+  `thing_id` NULLS LAST
+
+-- entities
+SELECT
+  `v`.`value_id`,
+  `o`.`entity_id`,
+  `v`.`kind`,
+  MIN(COALESCE(`v`.`normalised`, `v`.`value`)) AS `value`
+FROM `values` AS `v`
+INNER JOIN (
+  SELECT DISTINCT
+    `value_id`,
+    `entity_id`
+  FROM `occurrences`
+  WHERE
+    NOT `entity_id` IS NULL
+) AS `o`
+  ON `v`.`value_id` = `o`.`value_id`
+WHERE
+  `v`.`kind` IN (
+    SELECT
+      `kind`
+    FROM `chosen_kinds`
+  )
+GROUP BY
+  `v`.`value_id`,
+  `o`.`entity_id`,
+  `v`.`kind`
+ORDER BY
+  `v`.`value_id` NULLS LAST,
+  `v`.`kind` NULLS LAST
+
+-- exact_dup_links
+WITH `firsts` AS (
+  SELECT
+    `doc_no`,
+    MIN(`doc_no`) OVER (PARTITION BY `high`, `low`) AS `kept_doc_no`
+  FROM `digests`
+)
+SELECT
+  `doc_no`,
+  MIN(`kept_doc_no`) AS `kept_doc_no`
+FROM `firsts`
+GROUP BY
+  `doc_no`
+HAVING
+  MIN(`kept_doc_no`) < `doc_no`
+ORDER BY
+  `doc_no` NULLS LAST
+
+-- fates
+WITH `touched` AS (
+  SELECT
+    `o`.`doc_no`,
+    `o`.`cell`,
+    `o`.`start_byte`,
+    `o`.`stop_byte`,
+    `o`.`kind`,
+    `e`.`start_byte` AS `edit_start`,
+    CASE WHEN `e`.`kind` = `o`.`kind` THEN `e`.`replacement` END AS `replacement`
+  FROM `occurrences` AS `o`
+  INNER JOIN `edits_made` AS `e`
+    ON `e`.`doc_no` = `o`.`doc_no`
+    AND `e`.`cell` = `o`.`cell`
+    AND `e`.`start_byte` < `o`.`stop_byte`
+    AND `e`.`stop_byte` > `o`.`start_byte`
+  WHERE
+    `e`.`start_byte` <> `o`.`start_byte`
+    OR `e`.`stop_byte` <> `o`.`stop_byte`
+    OR `e`.`kind` <> `o`.`kind`
+), `apart` AS (
+  SELECT DISTINCT
+    `doc_no`,
+    `cell`,
+    `start_byte`,
+    `stop_byte`,
+    `kind`,
+    `edit_start`,
+    `replacement`
+  FROM `touched`
+  WHERE
+    NOT `replacement` IS NULL
+  UNION ALL
+  SELECT
+    `doc_no`,
+    `cell`,
+    `start_byte`,
+    `stop_byte`,
+    `kind`,
+    CAST(NULL AS BIGINT) AS `edit_start`,
+    CAST(NULL AS STRING) AS `replacement`
+  FROM `touched`
+  GROUP BY
+    `doc_no`,
+    `cell`,
+    `start_byte`,
+    `stop_byte`,
+    `kind`
+  HAVING
+    COUNT(`replacement`) = 0
+), `placed` AS (
+  SELECT
+    `o`.`kind`,
+    `o`.`value_id`,
+    COALESCE(`own`.`replacement`, `a`.`replacement`) AS `replacement`,
+    COALESCE(`o`.`section`, '') AS `section`,
+    CASE
+      WHEN EXISTS(
+        SELECT
+          1
+        FROM `drops` AS `d`
+        WHERE
+          `d`.`doc_no` = `o`.`doc_no`
+      )
+      THEN 'dropped'
+      WHEN COALESCE(`own`.`replacement`, `a`.`replacement`) = ''
+      THEN 'removed'
+      WHEN SUBSTRING(COALESCE(`own`.`replacement`, `a`.`replacement`), 2, LENGTH(`o`.`kind`)) = `o`.`kind`
+      THEN 'label'
+      WHEN NOT COALESCE(`own`.`replacement`, `a`.`replacement`) IS NULL
+      THEN 'stand_in'
+      WHEN NOT `a`.`doc_no` IS NULL
+      THEN 'with_another'
+      ELSE 'original'
+    END AS `fate`
+  FROM `occurrences` AS `o`
+  LEFT JOIN `edits_made` AS `own`
+    ON `own`.`doc_no` = `o`.`doc_no`
+    AND `own`.`cell` = `o`.`cell`
+    AND `own`.`start_byte` = `o`.`start_byte`
+    AND `own`.`stop_byte` = `o`.`stop_byte`
+    AND `own`.`kind` = `o`.`kind`
+  LEFT JOIN `apart` AS `a`
+    ON `a`.`doc_no` = `o`.`doc_no`
+    AND `a`.`cell` = `o`.`cell`
+    AND `a`.`start_byte` = `o`.`start_byte`
+    AND `a`.`stop_byte` = `o`.`stop_byte`
+    AND `a`.`kind` = `o`.`kind`
+), `fated` AS (
+  SELECT
+    `kind`,
+    `fate`,
+    `section`,
+    CASE WHEN `fate` = 'original' THEN `value_id` END AS `original`,
+    CASE WHEN `fate` = 'stand_in' THEN `replacement` END AS `stand_in`
+  FROM `placed`
+), `standing` AS (
+  SELECT
+    `kind`,
+    `fate`,
+    `section`,
+    `original`,
+    `stand_in`,
+    COUNT(*) AS `occurrences`
+  FROM `fated`
+  GROUP BY
+    GROUPING SETS (
+      (`kind`, `fate`, `original`, `stand_in`),
+      (`kind`, `fate`, `section`)
+    )
+)
+SELECT
+  `kind`,
+  `fate`,
+  `section`,
+  `occurrences`,
+  COUNT(*) AS `distinct_values`
+FROM `standing`
+GROUP BY
+  `kind`,
+  `fate`,
+  `section`,
+  `occurrences`
+ORDER BY
+  `kind` NULLS LAST,
+  `fate` NULLS LAST,
+  `section`,
+  `occurrences` DESC
+
+-- firsts
+SELECT
+  `doc_no`,
+  `cell`,
+  `start`,
+  `value_id`
+FROM (
+  SELECT
+    `doc_no`,
+    `cell`,
+    `start`,
+    `value_id`,
+    ROW_NUMBER() OVER (
+      PARTITION BY `value_id`
+      ORDER BY `doc_no` NULLS LAST, `cell` NULLS LAST, `start` NULLS LAST
+    ) AS `nth`
+  FROM `occurrences_left`
+  WHERE
+    `kind` IN (
+      SELECT
+        `kind`
+      FROM `chosen_kinds`
+    )
+) AS `numbered`
+WHERE
+  `nth` <= :keep
+ORDER BY
+  `doc_no` NULLS LAST,
+  `cell` NULLS LAST,
+  `start` NULLS LAST,
+  `value_id` NULLS LAST
+
+-- firsts_from_counts
+SELECT
+  `first_doc_no` AS `doc_no`,
+  `first_cell` AS `cell`,
+  `first_start` AS `start`,
+  `value_id`
+FROM `value_counts`
+WHERE
+  `kind` IN (
+    SELECT
+      `kind`
+    FROM `chosen_kinds`
+  )
+ORDER BY
+  `doc_no` NULLS LAST,
+  `cell` NULLS LAST,
+  `start` NULLS LAST,
+  `value_id` NULLS LAST
+
+-- groups_that_share
+WITH `shared` AS (
+  SELECT
+    `thing_id`
+  FROM `things`
+  GROUP BY
+    `thing_id`
+  HAVING
+    COUNT(*) > 1
+)
+SELECT DISTINCT
+  `t`.`group_no` AS `doc_no`
+FROM `things` AS `t`
+JOIN `shared` AS `s`
+  ON `s`.`thing_id` = `t`.`thing_id`
+ORDER BY
+  `doc_no` NULLS LAST
+
+-- header_removals
+WITH `numbered` AS (
+  SELECT
+    `u`.`doc_no`,
+    `u`.`cell`,
+    `u`.`start`,
+    `u`.`thing_id`,
+    `u`.`field`,
+    `u`.`line_start`,
+    `u`.`line_stop`,
+    `u`.`head`,
+    `u`.`tail`,
+    `u`.`before`,
+    `u`.`next`,
+    `u`.`place`,
+    `u`.`entries`,
+    DENSE_RANK() OVER (
+      PARTITION BY `u`.`doc_no`, `u`.`cell`, `u`.`line_start`
+      ORDER BY `u`.`group_no` NULLS LAST
+    ) - 1 AS `nth`
+  FROM `units` AS `u`
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM `gone` AS `g`
+      WHERE
+        `g`.`group_no` = `u`.`group_no`
+    )
+), `counted` AS (
+  SELECT
+    `doc_no`,
+    `cell`,
+    `line_start`,
+    MAX(`nth`) + 1 AS `goes`
+  FROM `numbered`
+  GROUP BY
+    `doc_no`,
+    `cell`,
+    `line_start`
+)
+SELECT
+  `n`.`doc_no`,
+  `n`.`cell`,
+  `n`.`start`,
+  `n`.`thing_id` AS `value_id`,
+  CASE
+    WHEN `c`.`goes` = `n`.`entries`
+    THEN `n`.`line_start`
+    WHEN `n`.`nth` = `n`.`place`
+    THEN `n`.`head`
+    ELSE `n`.`before`
+  END AS `start_byte`,
+  CASE
+    WHEN `c`.`goes` = `n`.`entries`
+    THEN `n`.`line_stop`
+    WHEN `n`.`nth` = `n`.`place`
+    THEN `n`.`next`
+    ELSE `n`.`tail`
+  END AS `stop_byte`,
+  `n`.`field`,
+  CASE WHEN `c`.`goes` = `n`.`entries` THEN 1 ELSE 0 END AS `whole_line`
+FROM `numbered` AS `n`
+JOIN `counted` AS `c`
+  ON `c`.`doc_no` = `n`.`doc_no`
+  AND `c`.`cell` = `n`.`cell`
+  AND `c`.`line_start` = `n`.`line_start`
+ORDER BY
+  `n`.`doc_no` NULLS LAST,
+  `n`.`cell` NULLS LAST,
+  `n`.`start` NULLS LAST,
+  `n`.`thing_id` NULLS LAST
+
+-- header_units
+SELECT
+  DENSE_RANK() OVER (ORDER BY `p`.`doc_no` NULLS LAST, `p`.`cell` NULLS LAST, `p`.`unit` NULLS LAST) - 1 AS `group_no`,
+  `p`.`value_id` AS `thing_id`,
+  `p`.`doc_no`,
+  `p`.`cell`,
+  `p`.`start`,
+  `p`.`field`,
+  `p`.`line_start`,
+  `p`.`line_stop`,
+  `p`.`head`,
+  `p`.`tail`,
+  `p`.`before`,
+  `p`.`next`,
+  `p`.`place`,
+  `p`.`entries`
+FROM `places` AS `p`
+WHERE
+  EXISTS(
+    SELECT
+      1
+    FROM `occurrences_left` AS `o`
+    WHERE
+      `o`.`doc_no` = `p`.`doc_no`
+      AND `o`.`cell` = `p`.`cell`
+      AND `o`.`start` = `p`.`start`
+      AND `o`.`value_id` = `p`.`value_id`
+  )
+ORDER BY
+  `group_no` NULLS LAST,
+  `p`.`start` NULLS LAST,
+  `thing_id` NULLS LAST
+
+-- kinds_left
+WITH `counted` AS (
+  SELECT
+    `kind`,
+    COUNT(*) AS `occurrences`
+  FROM `occurrences_left`
+  GROUP BY
+    `kind`
+), `held_values` AS (
+  SELECT
+    `kind`,
+    COUNT(*) AS `distinct_values`
+  FROM (
+    SELECT DISTINCT
+      `kind`,
+      `value_id`
+    FROM `occurrences_left`
+  ) AS `v`
+  GROUP BY
+    `kind`
+), `held` AS (
+  SELECT
+    `kind`,
+    COUNT(*) AS `documents`
+  FROM (
+    SELECT DISTINCT
+      `kind`,
+      `doc_no`
+    FROM `occurrences_left`
+  ) AS `d`
+  GROUP BY
+    `kind`
+)
+SELECT
+  `c`.`kind`,
+  `c`.`occurrences`,
+  `v`.`distinct_values`,
+  `h`.`documents`
+FROM `counted` AS `c`
+JOIN `held_values` AS `v`
+  ON `v`.`kind` = `c`.`kind`
+JOIN `held` AS `h`
+  ON `h`.`kind` = `c`.`kind`
+ORDER BY
+  `c`.`kind` NULLS LAST
+
+-- known_values
+SELECT
+  `v`.`value_id`,
+  `v`.`kind`,
+  MIN(`v`.`value`) AS `value`,
+  MIN(COALESCE(`v`.`normalised`, `v`.`value`)) AS `normalised`
+FROM `values` AS `v`
+WHERE
+  `v`.`kind` IN (
+    SELECT
+      `kind`
+    FROM `chosen_kinds`
+  )
+GROUP BY
+  `v`.`value_id`,
+  `v`.`kind`
+ORDER BY
+  `v`.`kind` NULLS LAST,
+  `v`.`value_id` NULLS LAST
+
+-- ledger_summary
+WITH `spent` AS (
+  SELECT
+    `part`,
+    `unit`,
+    `doc_no`,
+    CAST(SUM(`units`) AS BIGINT) AS `units`,
+    MAX(`epsilon_per_unit`) AS `epsilon_per_unit`,
+    CAST(SUM(`units` * `epsilon_per_unit`) AS DOUBLE) AS `epsilon`
+  FROM `ledger`
+  GROUP BY
+    `part`,
+    `unit`,
+    `doc_no`
+)
+SELECT
+  `part`,
+  `unit`,
+  COUNT(*) AS `documents`,
+  CAST(SUM(`units`) AS BIGINT) AS `units`,
+  MAX(`epsilon_per_unit`) AS `epsilon_per_unit`,
+  ROUND(CAST(SUM(`epsilon`) AS DOUBLE) / COUNT(*), 4) AS `epsilon_per_document`,
+  ROUND(MAX(`epsilon`), 4) AS `epsilon_of_worst`
+FROM `spent`
+GROUP BY
+  `part`,
+  `unit`
+ORDER BY
+  `part` NULLS LAST,
+  `unit` NULLS LAST
+
+-- left_after_claims
+SELECT
+  `o`.`doc_no`,
+  `o`.`cell`,
+  `o`.`start`,
+  `o`.`stop`,
+  `o`.`start_byte`,
+  `o`.`stop_byte`,
+  `o`.`kind`,
+  `o`.`value_id`,
+  `o`.`finder`,
+  `o`.`score`,
+  `o`.`section`,
+  `o`.`entity_id`
+FROM `occurrences` AS `o`
+WHERE
+  NOT EXISTS(
+    SELECT
+      1
+    FROM `drops` AS `d`
+    WHERE
+      `d`.`doc_no` = `o`.`doc_no`
+  )
+  AND NOT EXISTS(
+    SELECT
+      1
+    FROM `claimed` AS `c`
+    WHERE
+      `c`.`doc_no` = `o`.`doc_no`
+      AND `c`.`cell` = `o`.`cell`
+      AND `c`.`start_byte` < `o`.`stop_byte`
+      AND `c`.`stop_byte` > `o`.`start_byte`
+  )
+ORDER BY
+  `o`.`doc_no` NULLS LAST,
+  `o`.`cell` NULLS LAST,
+  `o`.`start` NULLS LAST,
+  `o`.`stop` NULLS LAST,
+  `o`.`kind` NULLS LAST,
+  `o`.`value_id` NULLS LAST
+
+-- near_dup_candidates
+SELECT
+  `doc_no`
+FROM `pairs`
+UNION
+SELECT
+  `earlier_doc_no` AS `doc_no`
+FROM `pairs`
+ORDER BY
+  `doc_no` NULLS LAST
+
+-- near_dup_links
+WITH `sizes` AS (
+  SELECT
+    `doc_no`,
+    COUNT(*) AS `size`
+  FROM `runs`
+  GROUP BY
+    `doc_no`
+), `shared` AS (
+  SELECT
+    `p`.`doc_no`,
+    `p`.`earlier_doc_no`,
+    COUNT(*) AS `common`
+  FROM `pairs` AS `p`
+  JOIN `runs` AS `a`
+    ON `a`.`doc_no` = `p`.`earlier_doc_no`
+  JOIN `runs` AS `b`
+    ON `b`.`doc_no` = `p`.`doc_no` AND `b`.`run` = `a`.`run`
+  GROUP BY
+    `p`.`doc_no`,
+    `p`.`earlier_doc_no`
+)
+SELECT
+  `s`.`doc_no`,
+  `s`.`earlier_doc_no`
+FROM `shared` AS `s`
+JOIN `sizes` AS `one`
+  ON `one`.`doc_no` = `s`.`doc_no`
+JOIN `sizes` AS `other`
+  ON `other`.`doc_no` = `s`.`earlier_doc_no`
+WHERE
+  `s`.`common` >= :threshold * (
+    `one`.`size` + `other`.`size` - `s`.`common`
+  )
+ORDER BY
+  `s`.`doc_no` NULLS LAST,
+  `s`.`earlier_doc_no` NULLS LAST
+
+-- near_dup_pairs
+WITH `digits` AS (
+  SELECT
+    0 AS `digit`
+  UNION ALL
+  SELECT
+    1 AS `digit`
+  UNION ALL
+  SELECT
+    2 AS `digit`
+  UNION ALL
+  SELECT
+    3 AS `digit`
+  UNION ALL
+  SELECT
+    4 AS `digit`
+  UNION ALL
+  SELECT
+    5 AS `digit`
+  UNION ALL
+  SELECT
+    6 AS `digit`
+  UNION ALL
+  SELECT
+    7 AS `digit`
+), `steps` AS (
+  SELECT
+    8 * `a`.`digit` + `b`.`digit` + 1 AS `step`
+  FROM `digits` AS `a`
+  CROSS JOIN `digits` AS `b`
+  WHERE
+    8 * `a`.`digit` + `b`.`digit` < :near
+), `alike` AS (
+  SELECT
+    `doc_no`,
+    MIN(`doc_no`) OVER (PARTITION BY `hash`) AS `first_doc_no`
+  FROM `bands`
+  WHERE
+    `band` = -1
+), `numbered` AS (
+  SELECT
+    `b`.`band`,
+    `b`.`hash`,
+    `b`.`doc_no`,
+    ROW_NUMBER() OVER (PARTITION BY `b`.`band`, `b`.`hash` ORDER BY `b`.`doc_no` NULLS LAST) AS `place`,
+    COUNT(*) OVER (PARTITION BY `b`.`band`, `b`.`hash`) AS `many`
+  FROM `bands` AS `b`
+  JOIN `alike` AS `a`
+    ON `a`.`doc_no` = `b`.`doc_no`
+  WHERE
+    `b`.`band` >= 0 AND `a`.`first_doc_no` = `b`.`doc_no`
+), `bucket` AS (
+  SELECT
+    `band`,
+    `hash`,
+    `doc_no`,
+    `place`
+  FROM `numbered`
+  WHERE
+    `many` > 1
+), `met` AS (
+  SELECT
+    `doc_no`,
+    `first_doc_no` AS `earlier_doc_no`
+  FROM `alike`
+  WHERE
+    `first_doc_no` < `doc_no`
+  UNION
+  SELECT
+    `later`.`doc_no`,
+    `earlier`.`doc_no` AS `earlier_doc_no`
+  FROM `bucket` AS `later`
+  JOIN `steps` AS `s`
+    ON `s`.`step` < `later`.`place`
+  JOIN `bucket` AS `earlier`
+    ON `earlier`.`band` = `later`.`band`
+    AND `earlier`.`hash` = `later`.`hash`
+    AND `earlier`.`place` = `later`.`place` - `s`.`step`
+  UNION
+  SELECT
+    `later`.`doc_no`,
+    `earlier`.`doc_no` AS `earlier_doc_no`
+  FROM `bucket` AS `later`
+  JOIN `bucket` AS `earlier`
+    ON `earlier`.`band` = `later`.`band` AND `earlier`.`hash` = `later`.`hash`
+  WHERE
+    `earlier`.`place` = 1 AND `later`.`place` > 1
+)
+SELECT
+  `doc_no`,
+  `earlier_doc_no`
+FROM `met`
+ORDER BY
+  `doc_no` NULLS LAST,
+  `earlier_doc_no` NULLS LAST
+
+-- removed_by_field
+WITH `spans` AS (
+  SELECT
+    `field`,
+    `doc_no`,
+    `cell`,
+    `start_byte`,
+    MAX(`whole_line`) AS `whole_line`,
+    COUNT(*) AS `occurrences`
+  FROM `goes`
+  GROUP BY
+    `field`,
+    `doc_no`,
+    `cell`,
+    `start_byte`
+)
+SELECT
+  `field`,
+  CAST(SUM(`occurrences`) AS BIGINT) AS `occurrences`,
+  COUNT(*) AS `spans`,
+  CAST(SUM(`whole_line`) AS BIGINT) AS `lines`
+FROM `spans`
+GROUP BY
+  `field`
+ORDER BY
+  `occurrences` DESC,
+  `field` NULLS LAST
+
+-- repeated_ids
+SELECT
+  `id`,
+  COUNT(*) AS `documents`
+FROM `ids`
+GROUP BY
+  `id`
+HAVING
+  COUNT(*) > 1
+ORDER BY
+  `documents` DESC,
+  `id` NULLS LAST
+
+-- repeated_things
+WITH `distinct_things` AS (
+  SELECT DISTINCT
+    `group_no`,
+    `thing_id`
+  FROM `things`
+), `repeated` AS (
+  SELECT
+    `thing_id`,
+    ROW_NUMBER() OVER (ORDER BY `thing_id` NULLS LAST) - 1 AS `thing`
+  FROM `distinct_things`
+  GROUP BY
+    `thing_id`
+  HAVING
+    COUNT(*) > 1
+)
+SELECT
+  `d`.`group_no`,
+  `r`.`thing`
+FROM `distinct_things` AS `d`
+JOIN `repeated` AS `r`
+  ON `r`.`thing_id` = `d`.`thing_id`
+ORDER BY
+  `d`.`group_no` NULLS LAST,
+  `r`.`thing` NULLS LAST
+
+-- value_counts
+SELECT
+  `value_id`,
+  `kind`,
+  CAST(SUM(`occurrences`) AS BIGINT) AS `occurrences`,
+  CAST(SUM(`documents`) AS BIGINT) AS `documents`,
+  MIN(`first_doc_no`) AS `first_doc_no`,
+  MIN_BY(`first_cell`, `first_doc_no`) AS `first_cell`,
+  MIN_BY(`first_start`, `first_doc_no`) AS `first_start`
+FROM `partial_counts`
+GROUP BY
+  `value_id`,
+  `kind`
+ORDER BY
+  `value_id` NULLS LAST,
+  `kind` NULLS LAST
+
+-- values_left
+SELECT DISTINCT
+  `value_id`
+FROM `occurrences_left`
+ORDER BY
+  `value_id` NULLS LAST
