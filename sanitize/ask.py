@@ -99,18 +99,20 @@ def answer(
     statement: str | queries.Query = query or ""
     if name is not None:
         statement = queries.query(name)
-        known_kind(statement.bind(given))
+        known_kind(statement.bind(given), work)
     documents = documents_of(work) or ()
     with contextlib.closing(queries.connect(work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents)) as database:
         return queries.ask(database, statement, given or None, most=most)
 
 
-def known_kind(bound: Mapping[str, object]) -> None:
-    """Refuse a parameter `kind` that is no kind: that is a mistake, and not an empty answer."""
-    from sanitize.kinds.kind import kind
+def known_kind(bound: Mapping[str, object], work: Path) -> None:
+    """Refuse a parameter `kind` that is no kind, in WORK: that is a mistake, and not an empty answer."""
+    from sanitize.kinds.kind import bringing, kind
+    from sanitize.sought import customs_in
 
     if bound.get("kind", "all") != "all":
-        kind(str(bound["kind"]))
+        with bringing(customs_in(work)):
+            kind(str(bound["kind"]))
 
 
 def private_folder(work: Path) -> None:

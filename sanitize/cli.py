@@ -25,6 +25,7 @@ VERBS = (
     "subject",
     "verify",
     "label",
+    "rules",
     "report",
     "replay",
     "demo",

@@ -77,11 +77,9 @@ class Described:
     @functools.cached_property
     def looked_for(self) -> dict[str, Any]:
         """What decides what is found, beside the input and the key: finders with their settings, countries, own kinds, the user's list."""
-
-        def hidden(listed: object) -> str:  # a list is known by a keyed hash: index.json says nothing of it
-            return hashed(listed, self.key.subkey("known").hex())
-
-        return {**self.sought.told(hidden), "known": hidden(self.listed) if self.listed else None}
+        # the list is known by a keyed hash: index.json says nothing of it
+        told = hashed(self.listed, self.key.subkey("known").hex()) if self.listed else None
+        return {**self.sought.told(), "known": told}
 
     @functools.cached_property
     def fingerprints(self) -> tuple[str, ...]:

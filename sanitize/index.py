@@ -9,10 +9,11 @@ of what was gathered.
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -573,12 +574,17 @@ def _write(path: Path, table: tables.Table, frame: pl.DataFrame | None, names: p
         out.write_table(pa.table(arrays, schema=table.schema), row_group_size=100_000)
 
 
+@functools.cache
 def kinds_hash() -> str:
-    """What the patterns of the kinds look for, as part of the index's fingerprint."""
-    text = json.dumps(
-        [[kind.name, kind.pattern, kind.turn, kind.rank, kind.not_before.hex(), kind.not_after.hex()] for kind in every_kind().values()]
-    )
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    """The files of the kinds, as part of the index's fingerprint: what a kind takes and refuses is told by functions as much as by its
+    pattern, and by what they share."""
+    hash_ = hashlib.blake2b(digest_size=8)
+    folder = resources.files("sanitize") / "kinds"
+    for place in (folder, folder / "countries"):
+        for file in sorted(place.iterdir(), key=lambda one: one.name):
+            if file.name.endswith(".py"):
+                hash_.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return hash_.hexdigest()
 
 
 def otherwise(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -24,10 +24,11 @@ import pyarrow.compute as pc
 from sanitize.ask import private_folder
 from sanitize.cells import Leaf
 from sanitize.errors import UsageError, nearest
-from sanitize.kinds.kind import every_kind
+from sanitize.kinds.kind import bringing, every_kind
 from sanitize.notebook import Told
 from sanitize.recapture import MORE, TWO, Z, chapman, histories, met, together
 from sanitize.shards import Documents, cells_of, read_json
+from sanitize.sought import customs_in
 
 _AROUND = 80  # characters of context on either side of a find
 _PASSAGE = 1_500  # characters of a passage
@@ -56,7 +57,8 @@ def label(
     if score is not None and against is not None:
         raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
     if score is not None:
-        return Told("label", _scored(Path(score)))
+        with bringing(customs_in(work)):
+            return Told("label", _scored(Path(score)))
     if against is not None:
         others = [against] if isinstance(against, str | Path) else against
         return Told("label", _estimated(work, [Path(one) for one in others]))

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from sanitize.errors import PlanError, nearest
 from sanitize.keyed import Key
@@ -353,7 +354,7 @@ def checked(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> 
     try:
         return model(**settings)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         path = _path(where, first["loc"])
         if first["type"] == "extra_forbidden":
             *outer, key = first["loc"]
@@ -362,9 +363,39 @@ def checked(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> 
                 among = [one for one in (inner, *get_args(inner)) if isinstance(one, type) and issubclass(one, BaseModel)]
                 model = among[0] if among else model
             raise PlanError(f"{path}: unknown key; {nearest(str(key), model.model_fields)}") from None
-        raise PlanError(f"{path}: {first['msg']}") from None
+        raise PlanError(f"{path}: {_wanted(first)}") from None
+
+
+def _wanted(error: ErrorDetails) -> str:
+    """What a setting should have been, in the words of a plan file."""
+    limits, kind = error.get("ctx", {}), error["type"]
+    for word, say in _EXPECTED.items():
+        if kind.startswith(word):
+            return say.format(**limits)
+    return error["msg"]
+
+
+# what pydantic calls a mistake begins with the first, and is said as the second; values of the mistake itself are never said again
+_EXPECTED = {
+    "missing": "is missing; write it",
+    "int": "expected a whole number, such as 1",
+    "float": "expected a number, such as 0.5",
+    "bool": "expected true or false",
+    "string_pattern": "expected text of the form {pattern}",
+    "string_type": 'expected text in quotes, such as "name"',
+    "tuple": 'expected a list in brackets, such as ["ONE", "TWO"]',
+    "list": 'expected a list in brackets, such as ["ONE", "TWO"]',
+    "dict": "expected a table, such as {{ NAME = ... }}",
+    "model": "expected a table with its own keys",
+    "literal_error": "expected {expected}",
+    "greater_than_equal": "expected {ge} or more",
+    "greater_than": "expected more than {gt}",
+    "less_than_equal": "expected {le} or less",
+    "less_than": "expected less than {lt}",
+}
 
 
 def _path(where: str, location: Sequence[str | int]) -> str:
-    inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    steps = [step for step in location if step not in ("str", "dict[str,any]")]  # which of two shapes was tried
+    inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return where + (inside if not where.endswith(":") else " " + inside.lstrip("."))

@@ -18,6 +18,7 @@ from sanitize import remote_out, vault
 from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
+from sanitize.kinds.custom import LISTS
 from sanitize.manifest import formats, versions
 from sanitize.notebook import Told
 from sanitize.plan import Plan
@@ -241,6 +242,12 @@ def _plan(path: Path, said: _Manifest) -> Plan:
             f"{where}: find.allow and find.deny name values, which no manifest holds; "
             "run its plan with `sanitize run --plan` and compare the sha256 of the shards"
         )
+    own = said.plan.get("kind")
+    if isinstance(own, list) and any(isinstance(one, Mapping) and one.get("words") for one in own):
+        raise UsageError(
+            f"{where}: a [[kind]] lists words, which no manifest holds; run its plan with `sanitize run --plan` and compare the sha256 "
+            "of the shards"
+        )
     rooms["find.finders"] = find.get("finders") if isinstance(find, Mapping) else None
     for room, parts in rooms.items():
         for number, settings in enumerate(parts if isinstance(parts, list) else ()):
@@ -249,6 +256,9 @@ def _plan(path: Path, said: _Manifest) -> Plan:
                     f"{where}: {room}[{number}] uses a part from outside of sanitize, whose code no manifest holds; "
                     "run its plan with `sanitize run --plan` and compare the sha256 of the shards"
                 )
+    if isinstance(own, list):  # of lists it tells how long they are
+        own = [{name: told for name, told in one.items() if name not in LISTS} if isinstance(one, Mapping) else one for one in own]
+        return Plan.from_resolved({**said.plan, "kind": own}, where)
     return Plan.from_resolved(said.plan, where)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sanitize.kinds.custom import Custom
 from sanitize.part import Finder
+from sanitize.shards import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +24,15 @@ class Sought:
     named: tuple[str, ...] = ()
     customs: tuple[Custom, ...] = ()
 
-    def told(self, hidden: Callable[[object], str]) -> dict[str, Any]:
-        """The same in plain data: what an index is known by. Of a list of words it has what `hidden` makes of it."""
+    def told(self) -> dict[str, Any]:
+        """The same in plain data: what an index is known by."""
         finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
         told = {"finders": finders, "countries": list(self.countries), "named": list(self.named)}
-        customs = [{**one.finds(), **({"words": hidden(one.words)} if one.words else {})} for one in self.customs]
+        customs = [one.finds() for one in self.customs]
         return {**told, "customs": customs} if customs else told
+
+
+def customs_in(work: Path) -> tuple[Custom, ...]:
+    """The kinds of its own that a WORK folder was indexed with."""
+    described = read_json(work / "index.json") or {}
+    return tuple(Custom(**one) for one in described.get("looked_for", {}).get("customs", ()))

@@ -343,10 +343,11 @@ class Stream:
 
 
 _finder: list[Seeker] = []  # of a worker
+_there = contextlib.ExitStack()  # what it brought, as long as it lives: it is of one stream alone
 
 
 def _begin(secret: bytes, public: bool, sought: Sought) -> None:
-    bringing(sought.customs).__enter__()  # for good: the worker is of this stream alone
+    _there.enter_context(bringing(sought.customs))
     _finder.append(Seeker(Key(secret, public), sought))
 
 

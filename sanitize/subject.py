@@ -7,6 +7,7 @@ rewritten), and every later run honours it. What is said and written is counts; 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
@@ -27,11 +28,12 @@ from sanitize.cells import Leaf
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
 from sanitize.find.names import alike
-from sanitize.find.patterns import Patterns
 from sanitize.forget import ForgetTask, forget_task
 from sanitize.headers import display_names, header_lines, untitled
 from sanitize.indexing import Settings
 from sanitize.keyed import Key
+from sanitize.kinds.custom import Custom
+from sanitize.kinds.kind import bringing
 from sanitize.lock import locked
 from sanitize.looks import here as those_in
 from sanitize.looks import occurrences_of
@@ -40,7 +42,9 @@ from sanitize.plan import Plan
 from sanitize.publish import hashed
 from sanitize.remote import is_url
 from sanitize.run import run
+from sanitize.seek import Seeker
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
+from sanitize.sought import Sought, customs_in
 from sanitize.spans import I64, Buffers
 
 USER = "user:"
@@ -58,8 +62,9 @@ class Subject:
     lines: Mapping[int | str, int] = field(default_factory=dict, compare=False)  # where each value and name was given
 
     @classmethod
-    def of(cls, lines: Sequence[str], where: str, key: Key) -> Subject:
-        """The person that some lines describe: a value of a kind, a name, or `user:` and a user id on each; `#` begins a comment.
+    def of(cls, lines: Sequence[str], where: str, key: Key, customs: tuple[Custom, ...] = ()) -> Subject:
+        """The person that some lines describe: a value of a kind (`customs` are there as well), a name, or `user:` and a user id on each;
+        `#` begins a comment.
 
         UsageError (`where` opens it) for a line that would match many people, and where there is no line at all."""
         given = [(no, line.strip()) for no, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
@@ -74,7 +79,7 @@ class Subject:
                 # `Ann Roe <ann.roe@example.com>` is a name and a value
                 mailbox = re.fullmatch(r"(.*?)\s*<([^<>\s]+@[^<>\s]+)>", line)
                 rest += [(no, part) for part in (mailbox.groups() if mailbox else (line,)) if part.strip()]
-        found = Patterns(key).run(pa.array([line for _, line in rest], pa.large_string()))
+        found = Seeker(key, Sought(customs=customs)).run(pa.array([line for _, line in rest], pa.large_string()))
         whole: dict[int, int] = {}
         for row, start, stop, which in zip(found.text_no, found.start, found.stop, found.which, strict=True):
             if start == 0 and stop == len(rest[row][1]):
@@ -195,14 +200,16 @@ def subject(
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: its folder is not there; make it first, or take another place")
     settings = _settings(work, key_file, seed)
-    with vault.umask(0o077), locked(work):
+    with vault.umask(0o077), locked(work), contextlib.ExitStack() as stack:
         vault.tidy(work)
+        customs = customs_in(work)
+        stack.enter_context(bringing(customs))
         spill = vault.private(work / "spill") / "subject"
         spill.mkdir()
         try:
             here = _opened(work, settings, workers, spill)
             try:
-                found, person = _found(here, _given(match, here.key), checkpoints, Path(documents) if documents else None, linked)
+                found, person = _found(here, _given(match, here.key, customs), checkpoints, Path(documents) if documents else None, linked)
             finally:
                 here.engine.close()
             # one who is written down already, because a first try was stopped or the same is asked twice, is not written down again
@@ -219,15 +226,15 @@ def _now() -> str:
     return datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")
 
 
-def _given(match: Path | str | Sequence[str], key: Key) -> Subject:
+def _given(match: Path | str | Sequence[str], key: Key, customs: tuple[Custom, ...]) -> Subject:
     """The person of a match file, or of lines."""
     if isinstance(match, str | Path):
         try:
             lines = Path(match).read_text("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{match}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one value a line") from None
-        return Subject.of(lines, str(match), key)
-    return Subject.of(match, "the match", key)
+        return Subject.of(lines, str(match), key, customs)
+    return Subject.of(match, "the match", key, customs)
 
 
 def _settings(work: Path, key_file: Path | None, seed: int | None) -> Settings:

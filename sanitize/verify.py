@@ -33,7 +33,8 @@ from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
 from sanitize.forms import write_passes
 from sanitize.full import Finding, full
-from sanitize.kinds.kind import every_kind
+from sanitize.kinds.custom import customs_of
+from sanitize.kinds.kind import bringing, every_kind
 from sanitize.matcher import FORMS, Flagged, Matches, ready
 from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
@@ -265,7 +266,13 @@ def _checked(out: Path, work: Path, mode: str, workers: int | None, progress: Pr
     """`check` of a local folder."""
     corpus = Corpus.open(out)
     corpus.check()
-    described = read_json(work / "index.json")
+    with bringing(customs_of(corpus.manifest["plan"])):
+        return _looked(corpus, work, mode, workers, progress)
+
+
+def _looked(corpus: Corpus, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
+    """The same of a corpus whose shards are what the manifest says."""
+    out, described = corpus.path, read_json(work / "index.json")
     folder = work / "runs" / str(corpus.manifest["plan_hash"])
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(f"{out}: was made with --verify off, so there is nothing to hold it against; run again without, and --replace")

@@ -106,7 +106,7 @@ def test_a_least_score(tmp_path: Path) -> None:
         ('find.allow={EMAIL_ADRESS = ["x"]}', "find.allow: there is no kind 'EMAIL_ADRESS'.*Did you mean EMAIL_ADDRESS"),
         ('find.deny={PERSON = ["x"]}', "find.deny names PERSON, which is not in find.kinds"),
         ("find.allow={EMAIL_ADDRESS = []}", "find.allow.EMAIL_ADDRESS lists nothing"),
-        ("find.min_score={EMAIL_ADDRESS = 2}", "find.min_score.EMAIL_ADDRESS: Input should be less than or equal to 1"),
+        ("find.min_score={EMAIL_ADDRESS = 2}", "find.min_score.EMAIL_ADDRESS: expected 1.0 or less"),
         ("find.alow={}", "unknown key.*allow"),
     ],
 )

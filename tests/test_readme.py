@@ -103,6 +103,7 @@ def kinds_page() -> str:
             "",
             *(f"- {' '.join(file_says(f'countries.{country.lower()}').split())}" for country in known_countries()),
             "",
+            *OWN_KINDS,
             *NO_KINDS,
         ]
     )
@@ -113,6 +114,13 @@ NATIONAL = [
     "",
     'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its `[find]`) looks for those of that country; it',
     "names them in `kinds` too, and decides about them as about all kinds.",
+    "",
+]
+OWN_KINDS = [
+    "## Kinds of a plan's own",
+    "",
+    "A `[[kind]]` table of a plan defines one, by a pattern, a list of words, or both, with a check, words around it and a stand-in:",
+    "[rules.md](rules.md). `sanitize rules test PLAN` tries them on examples.",
     "",
 ]
 NO_KINDS = [
@@ -368,6 +376,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
     (folder / "who.txt").write_text(who, "utf-8")
     (suite,) = [text for language, text in BLOCKS if language == "toml" and text.startswith("# suite.toml")]
     (folder / "suite.toml").write_text(suite, "utf-8")
+    (own,) = [text for language, text in BLOCKS if language == "toml" and text.startswith("# own.toml")]
+    (folder / "own.toml").write_text(own, "utf-8")
     said = {}
     for line in COMMANDS:
         program, *words = shlex.split(line, comments=True)
@@ -442,7 +452,7 @@ def test_python_blocks_run(ran: tuple[Path, dict[str, str]]) -> None:
 
 def test_the_plan_that_is_shown_is_one(tmp_path: Path) -> None:
     pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
-    shown = [text for language, text in BLOCKS if language == "toml" and "[[edit]]" in text]
+    shown = [text for language, text in BLOCKS if language == "toml" and "[[edit]]" in text and "[[kind]]" not in text]
     assert len(shown) == 1
     (tmp_path / "mine.toml").write_text(shown[0], "utf-8")
     plan = load_plan(str(tmp_path / "mine.toml"))

@@ -276,25 +276,49 @@ def read_list(path: Path) -> pl.DataFrame:
 
     UsageError for a file that cannot be read, lacks one of the columns, or names a kind that there is not; it quotes no value.
     """
-    expected = "expected CSV, TSV or JSON lines with the columns kind and value"
+    expected = "expected CSV, TSV or JSON lines in UTF-8 with the columns kind and value"
+    if path.is_dir():
+        raise UsageError(f"--known {path}: is a folder; {expected}")
+    json_lines = path.suffix in (".jsonl", ".ndjson", ".json")
     try:
-        if path.suffix in (".jsonl", ".ndjson", ".json"):
+        if json_lines:
             table = pl.read_ndjson(path, infer_schema_length=None)
         else:
             table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False)
     except (OSError, pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        raise UsageError(f"--known {path}: cannot be read ({type(error).__name__}); {expected}") from None
-    if not {"kind", "value"} <= set(table.columns):
-        raise UsageError(f"--known {path}: lacks the column {'kind' if 'kind' not in table.columns else 'value'}; {expected}")
+        raise UsageError(f"--known {path}: {_unread(path, json_lines, error)}; {expected}") from None
+    for name in ("kind", "value"):
+        if name not in table.columns:
+            other = "; its columns are parted by something else than a comma" if len(table.columns) == 1 and not json_lines else ""
+            raise UsageError(f"--known {path}: lacks the column {name}{other}; {expected}")
+        if table.schema[name].is_nested():
+            raise UsageError(f"--known {path}: column {name} holds lists or objects; expected one text in each record")
     table = table.select(pl.col("kind").cast(pl.String).str.strip_chars(), pl.col("value").cast(pl.String).str.strip_chars())
     empty = table.select((pl.col("value").fill_null("") == "") | pl.col("kind").is_null()).to_series().arg_true()
     if len(empty):
         raise UsageError(f"--known {path}: record {empty[0] + 1} has no kind or no value; {expected}")
+    if not table.height:
+        raise UsageError(f"--known {path}: lists nothing; write a record for each value, or leave the option out")
     for name in table["kind"].unique(maintain_order=True):
         if name not in every_kind():
             row = (table["kind"] == name).arg_true()[0]
             raise UsageError(f"--known {path}: record {row + 1}: there is no kind of this name; {nearest(name, every_kind())}")
     return table.unique(maintain_order=True)
+
+
+def _unread(path: Path, json_lines: bool, error: Exception) -> str:
+    """Why a list could not be read."""
+    if isinstance(error, OSError):
+        return f"cannot be read ({type(error).__name__})"
+    if not path.stat().st_size:
+        return "is empty"
+    try:
+        with path.open(encoding="utf-8") as file:
+            for _ in file:  # the decoder is asked, and nobody looks at the lines
+                pass
+    except UnicodeDecodeError:
+        return "is not UTF-8"
+    return "has a line that is no JSON object" if json_lines else "has a line with more fields than the first one, or an open quote"
 
 
 def listed_for(path: Path, taken: Sequence[str], plan: str) -> None:

@@ -7,7 +7,7 @@ process knows a kind which its plan does not have. What may stand in a pattern i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ _ENOUGH = 10_000  # stand-ins that a replacement has to give, or they would soon
 _LONGEST = 40  # characters of a name
 _SURE = 6  # bytes of a value that says by itself what it is, where a rule asks for words near it
 _WITHOUT = ("examples", "counter_examples")  # decide nothing about what comes out
+LISTS = ("words", *_WITHOUT)  # of these only the length is published
 
 
 class Custom(BaseModel):
@@ -84,12 +85,12 @@ class Custom(BaseModel):
 
     def shown(self) -> dict[str, Any]:
         """The definition for what is published: of values only how many."""
-        return {**self.decides(), **{name: len(getattr(self, name)) for name in ("words", *_WITHOUT)}}
+        return {**self.decides(), **{name: len(getattr(self, name)) for name in LISTS}}
 
     @classmethod
-    def of_shown(cls, shown: dict[str, Any]) -> Custom:
-        """The definition as far as `shown` or `finds` told it: without its values, which it takes no part in recognising."""
-        return cls(**{name: told for name, told in shown.items() if name not in ("words", *_WITHOUT)})
+    def of_shown(cls, shown: Mapping[str, Any]) -> Custom:
+        """The definition as far as `shown` told it: all but its lists."""
+        return cls(**{name: told for name, told in shown.items() if name not in LISTS})
 
     @property
     def checked(self) -> Callable[[pl.Series], pl.Series] | None:
@@ -134,6 +135,7 @@ class Custom(BaseModel):
         if self.replacement:
             return _laid_out(self.replacement, draws).alias(values.name)
         plain = values.str.replace_all(r"[\p{Lu}&&[^\x00-\x7f]]", "X").str.replace_all(r"[\p{L}&&[^\x00-\x7f]]", "x")
+        plain = pl.select(pl.when(plain.str.contains("[0-9A-Za-z]")).then(plain).otherwise(pl.lit("xxxxxx"))).to_series()
         made: pl.Series | None = None
         pending = np.arange(len(values))
         for way in ("all", "hex", "digits", "letters"):
@@ -170,6 +172,11 @@ class Custom(BaseModel):
             if not len(pending):
                 break
         return ungrid(rows, values.name)
+
+
+def customs_of(shown: Mapping[str, Any]) -> tuple[Custom, ...]:
+    """The definitions of a published plan, as far as it told them."""
+    return tuple(Custom.of_shown(one) for one in shown.get("kind", ()))
 
 
 def settled(customs: Sequence[Custom], where: str, folder: Path | None) -> tuple[Custom, ...]:

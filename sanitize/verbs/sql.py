@@ -129,6 +129,7 @@ class _Shell:
         from sanitize.views import run_named
 
         private_folder(work)
+        self._work = work
         self.database: duckdb.DuckDBPyConnection = queries.connect(
             work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents_of(work)
         )
@@ -204,7 +205,7 @@ class _Shell:
             case ".run", [name, *settings]:
                 query = queries.query(name)
                 given = queries.settings(settings)
-                known_kind(query.bind(given))
+                known_kind(query.bind(given), self._work)
                 return self._asked(query, given)
             case None, _:
                 raise UsageError(f"there is no command {word[:40]!r}; {nearest(word, words)}")

@@ -130,6 +130,10 @@ def test_a_list_is_read(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("", "is empty"),
+        ("kind,value\n", "lists nothing"),
+        ("kind;value\nPERSON;Zyq\n", "lacks the column kind; its columns are parted by something else than a comma"),
+        ("kind,value\nPERSON,Zyq,Zyq\n", "has a line with more fields than the first one"),
         ("kind,value\nPERSON,Zyq\nPERSO,Zyq\n", "record 2: there is no kind of this name"),
         ("kind,name\nPERSON,Zyq\n", "lacks the column value"),
         ("kind,value\nPERSON,\nPERSON,Zyq\n", "record 1 has no kind or no value"),
@@ -142,6 +146,24 @@ def test_a_list_that_is_wrong_is_refused_without_its_values(tmp_path: Path, text
     assert "Zyq" not in str(caught.value) and "PERSO," not in str(caught.value)
     with pytest.raises(UsageError, match="cannot be read"):
         read_list(tmp_path / "gone.csv")
+    with pytest.raises(UsageError, match="is a folder"):
+        read_list(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "said"),
+    [
+        ("l.csv", b"kind,value\nPERSON,Zyq\xe9\n", "is not UTF-8"),
+        ("l.jsonl", b'{"kind": "PERSON", "value": ["Zyq"]}\n', "column value holds lists or objects"),
+        ("l.jsonl", b'{"kind": "PERSON", "value": {"Zyq": 1}}\n', "column value holds lists or objects"),
+        ("l.json", b'[{"kind": "PERSON", "value": "Zyq"}]', "has a line that is no JSON object"),
+    ],
+)
+def test_an_odd_list_is_refused_with_its_reason(tmp_path: Path, name: str, raw: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(UsageError, match=said) as caught:
+        read_list(tmp_path / name)
+    assert "Zyq" not in str(caught.value)
 
 
 def test_whose_each_value_is() -> None:

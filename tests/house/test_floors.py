@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("batchwise", "taken"),
     ("target",),
     ("run", "stream"),
-    ("explain", "replay", "ask", "demo"),
+    ("explain", "trial", "replay", "ask", "demo"),
     ("doctor", "subject", "label"),
     ("__init__",),
     ("options", "shown"),
