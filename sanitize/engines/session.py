@@ -105,7 +105,12 @@ def active() -> Any:
         return None
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    found = SparkSession.getActiveSession()
+    if found is None:  # one that was begun in another thread is active there alone; Spark remembers it as its own
+        found = getattr(SparkSession, "_instantiatedSession", None)
+        if found is not None and getattr(found.sparkContext, "_jsc", None) is None:
+            return None  # it was stopped
+    return found
 
 
 def begin(workers: int, spill: Path, memory_limit: str, master: str | None, remote: str | None) -> tuple[Any, bool]:
@@ -146,8 +151,7 @@ def begin(workers: int, spill: Path, memory_limit: str, master: str | None, remo
     with _unheard():
         threading.Thread(target=start, daemon=True).start()
         try:
-            made.result(START)
-            session = builder.getOrCreate()  # the same, now of this thread too
+            session = made.result(START)
             version = str(session.version)
         except Exception as error:
             place = (remote or master or "the cluster of the environment").split(";")[0]  # a token may follow

@@ -78,7 +78,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JAVA_TOOL_OPTIONS", LIGHT)
         made, mine = room.begin(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
-    assert mine
+    assert mine and room.begin(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
     made.conf.set("spark.sql.codegen.wholeStage", "false")
     made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield made
@@ -281,6 +281,7 @@ def test_a_task_is_tried_again_and_its_error_stops_the_rest(engine: spark.Spark,
     assert len(list((tmp_path / "begun").iterdir())) < 60
 
 
+@pytest.mark.timeout(900)
 def test_strangers_files_cost_a_child(engine: spark.Spark, reached: Any) -> None:
     tasks = ["crashes", "well", "hangs", "swells"]
     found = dict(engine.map_untrusted(reached._ill, tasks, seconds=lambda how: 1.0 if how == "hangs" else 60.0, memory=1 << 30))
