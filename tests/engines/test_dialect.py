@@ -72,7 +72,8 @@ def complaints(statement: str) -> list[str]:
         called = node.sql_name().lower() if isinstance(node, exp.Func) and not isinstance(node, exp.Connector) else ""
         if isinstance(node, exp.Anonymous) or (called and called not in SAME):
             found.append(f"function {getattr(node, 'name', '') or called}")
-        if isinstance(node, exp.Cast) and node.to.this not in (exp.DataType.Type.BIGINT, exp.DataType.Type.DOUBLE):
+        exact = (exp.DataType.Type.BIGINT, exp.DataType.Type.DOUBLE)
+        if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Null) and node.to.this not in exact:
             found.append("a cast that rounds or cuts")
         if isinstance(node, exp.Div) and not isinstance(node.this, exp.Cast):
             found.append("a division of whole numbers")
