@@ -212,7 +212,7 @@ class Analyzers:
         except (OSError, ValueError, ImportError) as error:
             what = f"model = {told.model!r}" if path else f"language = {told.language!r}"
             raise PlanError(f"presidio: {what}: spaCy cannot open it ({type(error).__name__})") from None
-        engine = SpacyNlpEngine(models=[{"lang_code": told.language, "model_name": "here"}])
+        engine: Any = SpacyNlpEngine(models=[{"lang_code": told.language, "model_name": "here"}])
         engine.nlp = {told.language: pipeline}  # load() would look for a package, and fetch it
         if path is None:
             pipeline.max_length = 1 << 31
