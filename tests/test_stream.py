@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from sanitize import drawn
 from sanitize.corpus import Columns
-from sanitize.edit import rmft
 from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, UsageError
 from sanitize.indexing import Settings
 from sanitize.plan import Plan, load_plan
@@ -65,13 +65,13 @@ def corpora(draw: st.DrawFn) -> list[Row]:
 @pytest.fixture(scope="module", autouse=True)
 def few_names() -> Iterator[None]:
     """Stores of a handful of names: variants then often are values, or each other."""
-    before = rmft.curated
+    before = drawn.curated
     few = {"first": FIRSTS, "local": FIRSTS, "last": LASTS, "domain": ["example"], "host": HOSTS, "tld": ["com", "org"]}
-    rmft.curated = lambda part: few[part]  # type: ignore[assignment]
-    rmft._curated.cache_clear()
+    drawn.curated = lambda part: few[part]  # type: ignore[assignment]
+    drawn.curated_store.cache_clear()
     yield
-    rmft.curated = before
-    rmft._curated.cache_clear()
+    drawn.curated = before
+    drawn.curated_store.cache_clear()
 
 
 def plan_of(*changes: str) -> Plan:

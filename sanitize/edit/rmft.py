@@ -26,7 +26,6 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -39,6 +38,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
 from sanitize import persons
+from sanitize.drawn import DrawnPart, Store, curated_store, entries_of
 from sanitize.errors import PlanError, ResourceError
 from sanitize.keyed import Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import Kind
@@ -54,7 +54,6 @@ _OWN_PART_AFTER = 24  # from here on a drawn part may happen to be the address's
 _ATTEMPTS = 64
 _ANCHOR = 1 << 20  # the lane that chooses the anchor of a name, beyond those of its words
 _ANCHORS = {"first": persons.FIRST, "last": persons.LAST, "domain": persons.DOMAIN, "tld": persons.TLD}
-_SCARCE = 2  # a corpus store with fewer entries is filled up from the curated one
 
 
 class Rmft(Editor):
@@ -71,7 +70,7 @@ class Rmft(Editor):
     reserved: bool = False
     _key: Key = PrivateAttr()
     _real: dict[str, _Known] = PrivateAttr(default_factory=dict)
-    _stores: dict[tuple[str, str], _Store] = PrivateAttr(default_factory=dict)
+    _stores: dict[tuple[str, str], Store] = PrivateAttr(default_factory=dict)
     _past: Past = PrivateAttr()
     _entities: Entities = PrivateAttr()
 
@@ -204,8 +203,8 @@ class Rmft(Editor):
         place[at] = np.arange(len(at))
         if whole:
             own = own.with_columns(domain=pl.concat_str("domain", "dot", "tld"), dot=pl.lit(""), tld=pl.lit(""))
-        domain = _Part.of(own["domain"], self._store(persons.ADDRESS, "host" if whole else "domain"))
-        tld = _Part.of(own["tld"], self._store(persons.ADDRESS, "tld"))
+        domain = DrawnPart.of(own["domain"], self._store(persons.ADDRESS, "host" if whole else "domain"))
+        tld = DrawnPart.of(own["tld"], self._store(persons.ADDRESS, "tld"))
 
         def ends(rows: I64, draws: Draws, anchor: I64) -> pa.LargeStringArray:
             of = place[rows]
@@ -300,14 +299,14 @@ class Rmft(Editor):
 
         return make
 
-    def _store(self, kind: str, part: str) -> _Store:
+    def _store(self, kind: str, part: str) -> Store:
         """What variants of a part are drawn from."""
         if (kind, part) in self._stores:
             return self._stores[kind, part]
         grown = None if self.stores == "curated" else self._past.parts(kind, part)
         if grown is None:
-            return _curated(part)
-        return _Store.grown(*grown, _curated(part).entries, mixed=self.stores == "mixed")
+            return curated_store(part)
+        return Store.grown(*grown, curated_store(part).entries, mixed=self.stores == "mixed")
 
     def _variants(self, one: Kind, values: pa.Array, doc_no: I64) -> _Make:
         """Variants of values with parts: the anchor's text is the value's own, the other parts come from the stores."""
@@ -319,13 +318,13 @@ class Rmft(Editor):
             own = own.with_columns(domain=pl.concat_str("domain", "dot", "tld"), dot=pl.lit(""), tld=pl.lit(""))
         single = (own["last"] == "").to_numpy()
         parts = {
-            "first": _Part.of(own["first"], self._store(one.name, "first")),
-            "local": _Part.of(own["first"], self._store(one.name, "local")),
-            "last": _Part.of(own["last"], self._store(one.name, "last")),
-            "domain": _Part.of(own["domain"], self._store(one.name, "domain" if "tld" in self.anchors else "host")),
+            "first": DrawnPart.of(own["first"], self._store(one.name, "first")),
+            "local": DrawnPart.of(own["first"], self._store(one.name, "local")),
+            "last": DrawnPart.of(own["last"], self._store(one.name, "last")),
+            "domain": DrawnPart.of(own["domain"], self._store(one.name, "domain" if "tld" in self.anchors else "host")),
         }
         if "tld" in self.anchors:
-            parts["tld"] = _Part.of(own["tld"], self._store(one.name, "tld"))
+            parts["tld"] = DrawnPart.of(own["tld"], self._store(one.name, "tld"))
         between = {name: arrow(own[name]) for name in ("lead", "sep", "at", "dot")}
         names = ("first", "last", "domain", "tld")
         many = np.array([names.index(name) for name in self.anchors], np.int64)
@@ -443,71 +442,6 @@ class _Race:
 _Make = Callable[[npt.NDArray[np.intp], Draws, int], tuple[pa.Array, npt.NDArray[np.bool_]]]
 
 
-@dataclass(frozen=True, repr=False)
-class _Store:
-    """The entries of one store, and the same in three letter cases one after the other: lower, UPPER, Title.
-
-    One that grows begins with what was seen, in order of appearance, `since` which document; each draws from what it has seen by then.
-    """
-
-    entries: pa.Array
-    cased: pa.Array
-    since: I64 | None = None
-    mixed: bool = False
-    same: I64 | None = None  # of each entry of one that grows: where its text stands first
-
-    @classmethod
-    def of(cls, entries: pa.Array) -> _Store:
-        series = pl.Series(entries)
-        return cls(entries, pa.concat_arrays([entries, arrow(series.str.to_uppercase()), arrow(series.str.to_titlecase())]))
-
-    @classmethod
-    def grown(cls, seen: pa.Array, since: I64, curated: pa.Array, mixed: bool) -> _Store:
-        """What was seen before the curated entries."""
-        both = cls.of(pa.concat_arrays([seen, curated]))
-        return cls(both.entries, both.cased, since, mixed, np.asarray(pc.index_in(both.entries, both.entries), np.int64))
-
-    def pick(self, bits: npt.NDArray[np.uint64], docs: I64) -> I64:
-        """An entry for each draw in a document."""
-        if self.since is None:
-            return pick(bits, len(self.entries))
-        seen, there = len(self.since), np.searchsorted(self.since, docs, side="right")
-        more = len(self.entries) - seen
-        if self.mixed:
-            drawn = pick(bits, (there + more).astype(np.uint64))
-            return np.where(drawn < there, drawn, seen + drawn - there)
-        return np.where(there >= _SCARCE, pick(bits, there.astype(np.uint64)), seen + pick(bits, more))
-
-
-@dataclass(frozen=True, repr=False)
-class _Part:
-    """One part of the distinct values of a batch, and where its variants come from: own texts, then the store in three letter cases."""
-
-    texts: pa.Array  # own distinct texts, then the store's
-    own: int
-    store: _Store
-    case: I64  # of each own text: 0 lower (and mixed), 1 upper, 2 title
-    place: I64  # of each own text in the store, -1 where it is not there
-
-    @classmethod
-    def of(cls, own: pl.Series, store: _Store) -> _Part:
-        lower, case = own, np.zeros(len(own), np.int64)
-        if own.str.contains("[^\\x00-@\\[-\\x7f]").any():  # anything but ASCII without capitals
-            lower, upper, title = own.str.to_lowercase(), own.str.to_uppercase(), own.str.to_titlecase()
-            case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0)).astype(np.int64)
-        place = pc.fill_null(pc.index_in(arrow(lower), store.entries), -1)
-        return cls(pa.concat_arrays([arrow(own), store.cased]), len(own), store, case, np.asarray(place, np.int64))
-
-    def draw(
-        self, of: I64, docs: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]
-    ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-        """The part of each occurrence: its own where it stays, else from the store in its letter case; and whether it is another."""
-        drawn = self.store.pick(bits, docs)
-        index = np.where(stays, of, self.own + len(self.store.entries) * self.case[of] + drawn)
-        found = drawn if self.store.same is None else self.store.same[drawn]
-        return self.texts.take(pa.array(index)), stays | (found != self.place[of])
-
-
 def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     """The values to be varied, and which of them are none. What the leak check found may be written in full-width letters and the
     like: it is read in its compatibility form."""
@@ -525,37 +459,20 @@ def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.b
 @functools.lru_cache(maxsize=2)
 def _loaded(
     value_ids: Path, part_stores: Path, kinds: tuple[str, ...], source: str, *_times: int
-) -> tuple[dict[str, _Known], dict[tuple[str, str], _Store]]:
+) -> tuple[dict[str, _Known], dict[tuple[str, str], Store]]:
     """The real values of each kind, and the sorted entries of each store."""
     ids = pq.read_table(value_ids, columns=["value_id", "kind"], partitioning=None)
     parts = pq.read_table(part_stores, partitioning=None)
     real: dict[str, _Known] = {}
-    stores: dict[tuple[str, str], _Store] = {}
+    stores: dict[tuple[str, str], Store] = {}
     for name in kinds:
         real[name] = _Known(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
         if kind_named(name).split is not None:
             rows = parts.filter(pc.equal(parts.column("kind"), name))
             for part in ("first", "last", "local", "domain", "host", "tld"):
                 found = rows.filter(pc.equal(rows.column("part"), part)).column("text").cast(pa.large_string())
-                stores[name, part] = _Store.of(_entries(part, pc.unique(found.combine_chunks()), source))
+                stores[name, part] = Store.of(entries_of(part, pc.unique(found.combine_chunks()), source))
     return real, stores
-
-
-def _entries(part: str, corpus: pa.Array, source: str) -> pa.Array:
-    """The sorted entries of one store."""
-    if source == "corpus" and len(corpus) >= _SCARCE:
-        entries = corpus
-    elif source == "curated":
-        entries = pa.array(curated(part), pa.large_string())
-    else:
-        entries = pc.unique(pa.concat_arrays([corpus, pa.array(curated(part), pa.large_string())]))
-    return entries.take(pc.sort_indices(entries))
-
-
-@functools.cache
-def _curated(part: str) -> _Store:
-    """The sorted entries of a curated store."""
-    return _Store.of(_entries(part, pa.array([], pa.large_string()), "curated"))
 
 
 def _changed(one: Kind, make: _Make, draws: Draws) -> pa.Array:
@@ -601,18 +518,3 @@ class _Known:
 
 def _text(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
-
-
-def curated(part: str) -> list[str]:
-    """Names from Faker's US lists, and domains under names that are reserved (RFC 2606), in lower case."""
-    from faker.providers.person.en_US import Provider
-
-    firsts = sorted({name.lower() for name in Provider.first_names if name.isascii() and name.isalpha()})
-    lasts = sorted({name.lower() for name in Provider.last_names if name.isascii() and name.isalpha()})
-    if part in ("first", "local"):
-        return firsts
-    if part == "last":
-        return lasts
-    if part == "tld":
-        return ["com", "edu", "example", "info", "net", "org"]
-    return lasts if part == "domain" else ["example.com", "example.net", "example.org", *(f"{name}.example" for name in lasts)]
