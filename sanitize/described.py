@@ -31,7 +31,7 @@ from sanitize.read import Earlier, Layout, Survey
 from sanitize.reading import surveyed
 from sanitize.settings import Settings, Stages
 from sanitize.shards import Documents, cell_leaves, read_json, sha256, write_json
-from sanitize.sought import Sought
+from sanitize.sought import Sought, otherwise
 
 
 class Described:
@@ -184,7 +184,7 @@ class Described:
             if described.get("key_id") != self.key.id
             else "another --sample"
             if described.get("sample", 1.0) != self.settings.sample
-            else index.otherwise(described["looked_for"], self.looked_for)
+            else otherwise(described["looked_for"], self.looked_for)
             if described.get("looked_for", self.looked_for) != self.looked_for
             else "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
         )
@@ -218,7 +218,7 @@ class Described:
             if not same_input
             else "another key"
             if before.get("key_id") != self.key.id
-            else index.otherwise(before["looked_for"], self.looked_for)
+            else otherwise(before["looked_for"], self.looked_for)
             if before.get("looked_for", self.looked_for) != self.looked_for
             else "other settings, or by another version"
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -585,18 +585,3 @@ def kinds_hash() -> str:
             if file.name.endswith(".py"):
                 hash_.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return hash_.hexdigest()
-
-
-def otherwise(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """How an index was looked for otherwise than now, of two `Indexing.looked_for`."""
-    uses, uses_now = ([one[0]["use"] for one in told["finders"]] for told in (was, now))
-    if uses != uses_now:
-        return f"other finders ({', '.join(uses)})"
-    said = {
-        "finders": "other settings of its finders",
-        "countries": "other countries",
-        "named": "other kinds on request",
-        "customs": "other kinds of the plan's own",
-        "known": "another list of known values",
-    }
-    return next((why for what, why in said.items() if was.get(what) != now.get(what)), "other settings")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,3 +37,18 @@ def customs_in(work: Path) -> tuple[Custom, ...]:
     """The kinds of its own that a WORK folder was indexed with."""
     described = read_json(work / "index.json") or {}
     return tuple(Custom(**one) for one in described.get("looked_for", {}).get("customs", ()))
+
+
+def otherwise(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How an index was looked for otherwise than now, of two `Indexing.looked_for`."""
+    uses, uses_now = ([one[0]["use"] for one in told["finders"]] for told in (was, now))
+    if uses != uses_now:
+        return f"other finders ({', '.join(uses)})"
+    said = {
+        "finders": "other settings of its finders",
+        "countries": "other countries",
+        "named": "other kinds on request",
+        "customs": "other kinds of the plan's own",
+        "known": "another list of known values",
+    }
+    return next((why for what, why in said.items() if was.get(what) != now.get(what)), "other settings")
