@@ -69,8 +69,8 @@ def batches_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
 
 
 def place_of(path: str) -> str:
-    """Where a file lies, whatever folder one looks from."""
-    return path if "://" in path else os.path.abspath(path)
+    """Where a file lies, whatever folder one looks from; bytes of a name that are no UTF-8 are written out, as JSON has none."""
+    return path if "://" in path else os.path.abspath(path).encode("utf-8", "backslashreplace").decode()
 
 
 def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], closed: Sequence[Batch]) -> tuple[list[int], int]:

@@ -211,6 +211,15 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def tree_sha256(path: Path) -> str:
+    """The sha256 over all files below a folder, names and bytes; of a file, that of its bytes."""
+    total = hashlib.sha256()
+    for one in [path] if path.is_file() else sorted(path.rglob("*")):
+        if one.is_file():
+            total.update(f"{one.relative_to(path)}\0{sha256(one)}\n".encode())
+    return total.hexdigest()
+
+
 def fsync(path: Path) -> None:
     """Ask the system to bring a file or a folder to the disk."""
     handle = os.open(path, os.O_RDONLY)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib
 import importlib.util
 import io
@@ -41,6 +40,7 @@ from sanitize.find.ner import label_names, versions
 from sanitize.keyed import Key
 from sanitize.kinds.kind import every_kind
 from sanitize.part import Column, Finder, Spans
+from sanitize.shards import tree_sha256
 from sanitize.spans import I64, Buffers, bytes_at, matches
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
@@ -408,16 +408,6 @@ def _asked(analyze: Any, buffers: Buffers, pieces: Piece, unread: set[int]) -> t
     return text_no[piece[mine]], start[mine] - base, stop[mine] - base, [found[row][3] for row in mine.tolist()], scores
 
 
-def tree_sha256(path: Path) -> str:
-    """The sha256 over all files below a folder, names and bytes; of a file, that of its bytes."""
-    total = hashlib.sha256()
-    for one in [path] if path.is_file() else sorted(path.rglob("*")):
-        if one.is_file():
-            with one.open("rb") as file:
-                total.update(f"{one.relative_to(path)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return total.hexdigest()
-
-
 def _folder(nlp: str, model: str) -> Path | None:
     """Where a model lies: its folder, or that of an installed spaCy package."""
     if Path(model).is_dir():
@@ -441,4 +431,4 @@ def _opened(told: Presidio) -> Analyzers:
     return _made(told.model_dump_json())
 
 
-__all__ = ["Analyzers", "Presidio", "TooSlow", "Watched", "tree_sha256"]
+__all__ = ["Analyzers", "Presidio", "TooSlow", "Watched"]

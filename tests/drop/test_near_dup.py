@@ -110,7 +110,7 @@ def test_without_datasketch_bands_must_be_said(tmp_path: Path, monkeypatch: pyte
     [
         ("bands = 4", "bands and rows belong together"),
         ("bands = 20\nrows = 7", "more than num_perm"),
-        ("threshold = 0", "greater than 0"),
+        ("threshold = 0", "more than 0"),
         ("shingle = 'letters'", "drop[0].shingle"),
         ("theshold = 0.5", "Did you mean threshold?"),
     ],

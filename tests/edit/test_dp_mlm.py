@@ -414,10 +414,10 @@ def test_a_plan_without_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("epsilon = 0", "greater than 0"),
-        ("epsilon = -1.0", "greater than 0"),
+        ("epsilon = 0", "more than 0"),
+        ("epsilon = -1.0", "more than 0"),
         ("epsilon = nan", "epsilon"),
-        ("epsilon = 5000", "less than or equal to 1000"),
+        ("epsilon = 5000", "1000.0 or less"),
         ('epsilon = 1\nwhere = "public ="', "where: not understood"),
         ('epsilon = 1\ntargets = ["nouns"]', "tagger"),
         ('epsilon = 1\ntargets = ["blacklist"]', "reasons"),

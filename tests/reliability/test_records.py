@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sanitize import apply, corpus, drill, index, indexing, tables
+from sanitize import apply, corpus, described, drill, index, tables, target
 from sanitize.corpus import Columns
 from sanitize.edit.redact import Redact
 from sanitize.edit.rmft import Rmft
@@ -69,8 +69,8 @@ def again(house: Any, **more: Any) -> dict[str, Any]:
 
 def another(name: str) -> Callable[[pytest.MonkeyPatch], None]:
     """A library of another version."""
-    there = {**indexing.versions(), name: "0.0.1"}
-    return lambda patch: patch.setattr(indexing, "versions", lambda: there)
+    there = {**described.versions(), name: "0.0.1"}
+    return lambda patch: patch.setattr(described, "versions", lambda: there)
 
 
 def version(room: Any, name: str = "VERSION") -> Callable[[pytest.MonkeyPatch], None]:
@@ -87,7 +87,7 @@ OF_THE_PLAN: list[Change] = [
     ("an editor", version(Rmft), {}, PLAN),
     ("another editor", version(Redact), {}, PLAN),
     ("apply", version(apply), {}, PLAN),
-    ("verify", version(hall, "VERIFY"), {}, PLAN),
+    ("verify", version(target, "VERIFY"), {}, PLAN),
     ("no verify", lambda patch: None, {"verify": "off"}, {}),
     ("polars", another("polars"), {}, PLAN),
 ]
