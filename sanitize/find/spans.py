@@ -212,6 +212,9 @@ def _own(path: Path) -> pl.DataFrame:
         raise InputRefused(f"spans: {path}: lacks the column {missing[0] if missing else 'doc_id (or doc_no)'}; {_EXPECTED}")
     if {"doc_id", "doc_no"} <= set(table.columns):
         raise InputRefused(f"spans: {path}: has doc_id and doc_no, which may not agree; leave one of them out")
+    broken = [name for name in ("start", "stop") if table[name].dtype.is_float() and not (table[name].drop_nulls() % 1 == 0).all()]
+    if broken:
+        raise InputRefused(f"spans: {path}: the column {broken[0]} holds numbers that are not whole; {_EXPECTED}")
     for name, value in {"doc_id": None, "doc_no": None, "cell": 0, "score": 1.0}.items():
         if name not in table.columns:
             table = table.with_columns(pl.lit(value).alias(name))

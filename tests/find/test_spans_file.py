@@ -135,6 +135,7 @@ def test_offsets_that_do_not_fit(tmp_path: Path, span: tuple[str, int, int], uni
         ("a.csv", b"doc_id,start,stop,kind,score\nm-1,1,4,PERSON,7\n", "a score from 0 to 1"),
         ("a.csv", b"doc_id,doc_no,start,stop,kind\nm-1,1,1,4,PERSON\n", "may not agree"),
         ("a.csv", b"doc_id,start,stop,kind\nm-1,1,4,QUUX\nm-1,1,4,Xanthippe\n", "which kinds QUUX, 1 labels in small letters are"),
+        ("a.jsonl", b'{"doc_id": "m-1", "start": 0.5, "stop": 4, "kind": "PERSON"}\n', "numbers that are not whole"),
         ("a.json", b'[[{"entity_type": "PERSON"}]]', "cannot be read as presidio"),
         ("a.jsonl", b'{"id": 1, "attributes": {"a__b__PERSON": [[1]]}}\n', "cannot be read as dolma"),
         ("a.parquet", b"PAR1", "cannot be read as own"),
