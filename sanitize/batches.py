@@ -7,6 +7,8 @@ the same command goes on with it.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import shutil
 from collections import Counter
@@ -18,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.errors import InputRefused, UsageError
+from sanitize.keyed import Key
 from sanitize.publish import hashed
 
 # the tables of the index with one file for each range of documents
@@ -68,12 +71,18 @@ def batches_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
     )
 
 
-def place_of(path: str) -> str:
-    """Where a file lies, whatever folder one looks from; bytes of a name that are no UTF-8 are written out, as JSON has none."""
-    return path if "://" in path else os.path.abspath(path).encode("utf-8", "backslashreplace").decode()
+def place_of(path: str, key: Key) -> str:
+    """Where a file lies, whatever folder one looks from: each name on the way as a keyed hash, since names may be a person's."""
+    whole = path if "://" in path else os.path.abspath(path)
+    return "/".join(_hidden(os.fsencode(name), key.subkey("place")) for name in whole.split("/"))
 
 
-def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], closed: Sequence[Batch]) -> tuple[list[int], int]:
+@functools.lru_cache(maxsize=1 << 16)
+def _hidden(name: bytes, key: bytes) -> str:
+    return hashlib.blake2b(name, key=key, digest_size=8).hexdigest()
+
+
+def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], closed: Sequence[Batch], key: Key) -> tuple[list[int], int]:
     """Which of the given files (path, bytes, sha256) no closed batch has, and how many of the others lie elsewhere now.
 
     UsageError for a file that a batch has read and that is another one now, and for one that is gone from a folder that was given: what
@@ -83,14 +92,14 @@ def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], clo
     place = {path: file[1] for batch in closed for path, file in zip(batch.paths, batch.files, strict=False)}
     there = Counter(sha256 for _, _, sha256 in given)
     for no, (path, _, sha256) in enumerate(given):
-        before = place.get(place_of(path), sha256)
+        before = place.get(place_of(path, key), sha256)
         if before != sha256 and not there[before]:
             raise UsageError(
                 f"file {no + 1} of the input: was read by an earlier run and has changed since; --append takes files that are new. Put it "
                 "back as it was, and what is new into a file of its own; or run over all files with --replace, without --append"
             )
-    roots = [place_of(folder).rstrip(os.sep) + os.sep for folder in folders]
-    here = {place_of(path) for path, _, _ in given}
+    roots = [place_of(folder, key) + "/" for folder in folders]
+    here = {place_of(path, key) for path, _, _ in given}
     gone = [
         path for path, before in place.items() if path not in here and not there[before] and any(path.startswith(root) for root in roots)
     ]
@@ -100,13 +109,13 @@ def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], clo
             "the new files alone. To take their documents out, run over what is left with --replace, without --append"
         )
     # one that lies where it lay comes first: of two equal files the other may be new
-    order = sorted(range(len(given)), key=lambda no: place.get(place_of(given[no][0])) != given[no][2])
+    order = sorted(range(len(given)), key=lambda no: place.get(place_of(given[no][0], key)) != given[no][2])
     new, moved = [], 0
     for no in order:
         path, _, sha256 = given[no]
         if known[sha256]:
             known[sha256] -= 1
-            moved += bool(place) and place_of(path) not in place
+            moved += bool(place) and place_of(path, key) not in place
         else:
             new.append(no)
     return sorted(new), moved

@@ -98,7 +98,7 @@ class Described:
             return self.closed
         here = Batch(
             files=tuple((size, known) for size, known in self._new_files),
-            paths=tuple(batches.place_of(path) for path, _ in self.survey.files),
+            paths=tuple(batches.place_of(path, self.key) for path, _ in self.survey.files),
             units=len(self.survey.units),
         )
         return (*self.closed, here)
@@ -164,7 +164,7 @@ class Described:
                 found = surveyed(self.engine, self.inputs, roles, self.settings.reading_bytes)
                 given = [(path, size, self._hash(path)) for path, size in found.files]
                 folders = [str(path) for path in self.inputs if os.path.isdir(path)]
-                new, moved = batches.new_among(given, folders, self.closed)
+                new, moved = batches.new_among(given, folders, self.closed, self.key)
                 if new:
                     known = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
                     earlier = Earlier(schema=before.schema, paths=known)

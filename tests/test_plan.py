@@ -267,6 +267,7 @@ def test_resolved_holds_every_setting() -> None:
         "use": "rmft",
         "kinds": ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"],
         "keep": 1,
+        "linked": False,
         "anchors": ["first", "last", "domain"],
         "stores": "corpus",
         "avoid": "corpus",
