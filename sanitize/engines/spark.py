@@ -225,14 +225,15 @@ class Spark:
     def _acting(self, action: Callable[[], Any]) -> Iterator[Future[Any]]:
         """An action of Spark at work in a thread, so that signals are heard; what is still at work at the end of the block is stopped."""
         tag, future = f"sanitize-{secrets.token_hex(8)}", Future[Any]()
+        try:  # a session stops only what its own thread has tagged; its context, where there is one, what any thread has
+            add, interrupt = self._session.sparkContext.addJobTag, self._session.sparkContext.cancelJobsWithTag
+        except Exception:  # Spark Connect has no context, and its tags hold for all threads
+            add, interrupt = self._session.addTag, self._session.interruptTag
 
         def act() -> None:
             try:
-                self._session.addTag(tag)
-                try:
-                    found = action()
-                finally:
-                    self._session.removeTag(tag)
+                add(tag)
+                found = action()  # a tag is its thread's, and ends with it
             except BaseException as error:
                 future.set_exception(_plain(error))
             else:
@@ -245,7 +246,7 @@ class Spark:
         finally:
             if not future.done():
                 with contextlib.suppress(Exception):
-                    self._session.interruptTag(tag)
+                    interrupt(tag)
                 thread.join(10.0)
 
 
