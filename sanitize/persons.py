@@ -36,6 +36,7 @@ from sanitize.named import ALONE, MIDDLE, NAME, forms_of, given_names, ranked, w
 from sanitize.named import FIRST as FIRST
 from sanitize.named import LAST as LAST
 from sanitize.named import PERSON as PERSON
+from sanitize.repeats import components
 from sanitize.spans import I64, Buffers, arrow, splice
 
 KINDS = (PERSON, ADDRESS)
@@ -122,6 +123,7 @@ class Cast:
         rows = rows.with_columns(person=pl.Series(person, dtype=pl.Int64), linked=pl.Series(linked))
         rows = rows.with_columns(own=pl.col("person"))
         if merge:
+            rows = _of_one_name(rows, names)
             rows = _merged(rows, self._words_of(rows), self._forms_of(rows, names), self.tokens)
             rows = _merged_by_form(rows, self._forms_of(rows, names), self.tokens)
         groups = rows.select("scope", "person", "seed").unique().sort("scope", "person").with_row_index("group")
@@ -407,6 +409,26 @@ def _all_of(good: npt.NDArray[np.bool_], group: I64, count: int) -> npt.NDArray[
 
 
 # ----------------------------------------------------------------------------------------------------------------- who is meant by what
+
+
+def _of_one_name(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """The rows with one person for all of a scope who have the same given name and surname, also where the index knows them apart by their
+    addresses; what stands between may be left out, and is no other letter."""
+    said = rows.filter(pl.col("kind") == PERSON).select("scope", "person", "linked", "text").join(names, on="text")
+    alike = pl.struct("scope", "given", "surname")
+    letters = pl.col("between").str.slice(0, 1).filter(pl.col("between") != "").n_unique().over(alike)
+    said = said.filter(letters < 2, pl.col("person").n_unique().over(alike) > 1)
+    if not said.height:
+        return rows
+    # one that the index knows comes first
+    people = (
+        said.group_by("scope", "person").agg(pl.col("linked").any()).sort("scope", pl.col("linked").not_(), "person").with_row_index("no")
+    )
+    said = said.join(people.select("scope", "person", "no"), on=["scope", "person"]).with_columns(first=pl.col("no").min().over(alike))
+    gone, stays = components(*(said[name].to_numpy().astype(np.int64) for name in ("first", "no")))
+    to = people.select("scope", "person")[gone].with_columns(other=people["person"].gather(stays), known=people["linked"].gather(stays))
+    found = rows.join(to, on=["scope", "person"], how="left", maintain_order="left")
+    return found.with_columns(person=pl.coalesce("other", "person"), linked=pl.coalesce("known", "linked")).drop("other", "known")
 
 
 def _merged(rows: pl.DataFrame, words: pl.DataFrame, forms: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:

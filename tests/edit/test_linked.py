@@ -154,6 +154,17 @@ def test_an_entity_is_known_by_what_stands_in_other_documents() -> None:
     assert re.fullmatch(f"[a-z]{name.split()[1].lower()}@new.example", address)
 
 
+def test_one_name_is_one_person_in_a_document() -> None:
+    """The index may know a person twice, by two addresses. John A. and John B. are two, and so are people of other documents."""
+    who = known(["Anna M. Smith", "anna@example.com"], ["Anna Smith", "bluebird@example.com"])
+    made = drawn([["Anna M. Smith", "Anna Smith", "Anna", "anna.smith@example.org", "bluebird@example.com"], ["Anna Smith"]], who)
+    expected = rf"(([A-Z])[a-z]+) [A-Z]\. {N}\|\1 \3\|\1\|(?i:\1\.\3)@new\.example\|(?i:[a-z]\3)@new\.example"
+    assert re.fullmatch(expected, "|".join(made[:5])), made
+    assert made[5].split()[0] != made[2]
+    one, other, neither = (text.split()[0] for text in drawn([["John A. Smith", "John B. Smith", "John Smith"]]))
+    assert len({one, other, neither}) == 3
+
+
 def test_draws_hang_on_the_document_and_the_person_and_on_no_order() -> None:
     values = ["Anna Smith", "asmith@example.com", "Bob Jones", "Bob", "Cleo Berg"]
     one, again = drawn([values, values[:2]]), drawn([values[::-1], values[1::-1]])
