@@ -18,6 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions"),
     ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
+    ("named",),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed", "remote", "sought", "persons", "aliases", "drawn"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("seek",),
