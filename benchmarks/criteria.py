@@ -93,8 +93,8 @@ def finish(
 ) -> int:
     """Print the criteria beside the paper's numbers (or one JSON object), keep them where asked, and return the exit code.
 
-    `tables` are further rows that the script measured; `scaled` says in a sentence what is smaller than in the paper; `seconds` are those of
-    the wall, beside which stand those of all processors, which other work on the machine moves less.
+    `tables` are further rows that the script measured; `scaled` says in a sentence what is smaller than in the paper; `seconds` are those
+    of the wall, beside which stand those of all processors, which other work moves less.
     """
     unknown = [key for key, criterion in criteria.items() if not math.isfinite(criterion.value)]
     assert not unknown, f"no value for {unknown}: a criterion is measured or the run has failed"
