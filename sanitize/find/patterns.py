@@ -225,13 +225,13 @@ class Patterns:
         kind, lead, trail = np.full(frame.height, -1, np.int64), np.zeros(frame.height, np.int64), np.zeros(frame.height, np.int64)
         open_rows = np.arange(frame.height)
         refused: dict[tuple[int, str], I64] = {}
+        rest = frame  # the open rows as they came
         second: list[tuple[int, I64, pl.Series]] = []  # what national identifiers refused
         for number, one in enumerate(self.kinds):
             if not len(open_rows):
                 break
             if one.turn != turn:
                 continue
-            rest = frame if len(open_rows) == frame.height else frame[open_rows]
             taken = one.takes(rest).to_numpy()
             mine = open_rows[taken]
             if not len(mine):
@@ -260,7 +260,9 @@ class Patterns:
                 lead[mine[where]], trail[mine[where]] = before[where], after[where]
                 frame = frame.with_columns(value=frame["value"].scatter(mine[where], values.gather(where)))
             kind[mine[good]] = number
-            open_rows = open_rows[~taken]
+            if taken.any():
+                open_rows = open_rows[~taken]
+                rest = rest.filter(pl.Series(~taken))
         told = np.zeros(frame.height, np.bool_)
         for number, rows, reason in second:
             nobodys = (kind[rows] < 0) & ~told[rows]
