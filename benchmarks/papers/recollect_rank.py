@@ -77,7 +77,7 @@ class Size:
 SIZES = {
     "ci": Size(public=9_000, copies=5_000, known=100, private=24, exposures=90, seeds=2, victims=("erase", "goldfish")),
     "cpu": Size(
-        public=24_000, copies=12_000, known=240, private=40, exposures=120, seeds=3, victims=("rmft", "erase", "goldfish", "ngram_penalty")
+        public=14_000, copies=8_000, known=140, private=32, exposures=100, seeds=3, victims=("rmft", "erase", "goldfish", "ngram_penalty")
     ),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(
