@@ -116,6 +116,7 @@ FORMS: dict[str, tuple[list[str], str]] = {
         ["Anna M. Smith", "amsmith@example.com", "ams@example.com", "smitham@example.com"],
         r"(([A-Z])[a-z]+) ([A-Z])\. (([A-Z])[a-z]+)|(?i:\2\3\4)@new\.example|(?i:\2\3\5)@new\.example|(?i:\4\2\3)@new\.example",
     ),
+    "the letter between": (["Anna K. Smith", "k..smith@example.com"], rf"{N} [A-Z]\. {N}|[a-z]\.\.(?i:\2)@new\.example"),
     "Smith-Jones": (
         ["Mary Smith-Jones", "msmithjones@example.com", "mary.smith-jones@example.com", "Smith-Jones", "Mary Smith"],
         rf"(([A-Z])[a-z]+) {N}-{N}|(?i:\2\3\4)@new\.example|(?i:\1\.\3-\4)@new\.example|\3-\4|\1 \3",
