@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from sanitize import ask, crash, drill, plans
+from sanitize import ask, crash, plans
 from sanitize.append import one_pseudonym, without_said
 from sanitize.batches import has_grown, place_of
 from sanitize.corpus import Columns
@@ -81,12 +81,6 @@ class Place:
         paths = sorted(self.work.joinpath(*place).glob("*.parquet"))
         frame = pl.concat([pl.DataFrame(pq.read_table(path, partitioning=None)) for path in paths])
         return frame.with_columns(pl.selectors.categorical().cast(pl.String), pl.selectors.enum().cast(pl.String))
-
-
-@pytest.fixture(autouse=True)
-def drilled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One drill serves all runs of a plan: it follows the shapes of the documents, which matter nothing here."""
-    monkeypatch.setattr(drill, "_shapes", lambda documents: drill._USUAL)
 
 
 @pytest.fixture
