@@ -41,6 +41,7 @@ _ROWS = pa.schema(
         pa.field("spelled", pa.large_string()),
     ]
 )
+_FURTHER = pa.schema([field for field in _ROWS if field.name in ("form", "kind", "value_id")])
 _PLAIN, _IDENTITY, _DIGITS, _REAL = 0, 1, 2, 3  # _REAL: a value that need not go, that no replacement may be all the same
 
 
@@ -74,6 +75,31 @@ def write_passes(
         pq.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_ROWS), made[-1], compression="lz4")
         part.unlink()
     return made, distinct
+
+
+def write_further(
+    values: Sequence[Path], edited: Sequence[str], folder: Path, also: Sequence[int] = (), alone: Sequence[int] = ()
+) -> tuple[Path, Path]:
+    """The forms of a full check that a sweep can take out of a text, in two files that `Flagged.read` takes: identity forms that no
+    spelling is, and the digits of numbers. Short ones are left out: they say little."""
+    rows = [
+        _forms_of(pl.DataFrame(pq.read_table(path, partitioning=None)), edited, also, alone).filter(
+            pl.col("what").is_in([_IDENTITY, _DIGITS])
+        )
+        for path in values
+    ]
+    every = pl.concat(rows).unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind")
+    size = pl.col("form").str.len_bytes()
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for name, what, telling in (
+        ("identity", _IDENTITY, (size >= _SHORT) & ~pl.col("form").str.contains(r"\A\p{L}+\z")),
+        ("digits", _DIGITS, size >= _SHORT_DIGITS),
+    ):
+        some = every.filter((pl.col("what") == what) & telling).select("form", "kind", "value_id")
+        made.append(folder / f"{name}.parquet")
+        pq.write_table(some.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FURTHER), made[-1], compression="lz4")
+    return made[0], made[1]
 
 
 def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], alone: Sequence[int]) -> pl.DataFrame:

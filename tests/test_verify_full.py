@@ -333,6 +333,28 @@ def test_what_a_plan_leaves_is_no_leak(tmp_path: Path) -> None:
     assert check(go(tmp_path, lines), workers=1)["leaks"] == 0
 
 
+# texts, and what stands in the last of them in a writing that only the full check knows as a value of the first
+OTHERWISE = [
+    (["see 713-555-0123 there", "as 713 555 / 0123 once"], "713 555 / 0123"),
+    (["see 4111 1111 1111 1111", "as 4111.1111.1111.1111 once"], "4111.1111.1111.1111"),
+    (["mail 20200102.ab12cd at example dot com", "Message-ID: <20200102.ab12cd@example.com>\n\nhello"], "20200102.ab12cd@example.com"),
+]
+
+
+@pytest.mark.parametrize(("lines", "other"), OTHERWISE)
+def test_what_the_full_check_alone_finds_in_a_text_is_swept(tmp_path: Path, lines: list[str], other: str) -> None:
+    """A number between other separators, an address in its identity form: the run with full verification mends it, and says so."""
+    out = go(tmp_path, lines, verify="full")
+    assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 1
+    assert other not in str(pq.read_table(shard_of(out)).column("text"))
+    assert check(out, workers=1)["leaks"] == 0
+
+
+def test_a_longer_row_of_digits_is_not_swept(tmp_path: Path) -> None:
+    out = go(tmp_path, ["call 713-555-0123", "row 99 713 555 / 0123 45, no 9971355501234"], "redact", verify="full")
+    assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 0
+
+
 def test_short_values_are_counted_apart(tmp_path: Path) -> None:
     out = go(tmp_path, ["the mail <a@b> and 10.1.2.3 here", "nothing"], "redact")
     with (out / "README.md").open("a") as file:
