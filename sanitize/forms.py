@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from sanitize.decoded import VIEWS
 from sanitize.kinds.kind import every_kind
-from sanitize.matcher import Flagged, compatible
+from sanitize.matcher import Flagged, spellings
 
 I64 = npt.NDArray[np.int64]
 FULL = ("exact", "case-folded", "identity", "NFKC", *VIEWS, "digest")
@@ -126,7 +126,8 @@ def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], a
 
     wide = going.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
     # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-    wide = wide.with_columns(form=pl.Series([compatible(value) for value in wide["value"]], dtype=pl.String))
+    wide = wide.with_columns(form=pl.Series([spellings(value) for value in wide["value"]], dtype=pl.List(pl.String))).explode("form")
+    wide = wide.with_columns(form=_lower(wide["form"]))
     normal = frame.with_columns(form=_lower(frame["normal"]))
     # what an identity form must be to stand for its value: not `@example.com`, which is that of `..@example.com`
     telling = ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z") & pl.col("normal").str.contains(
@@ -216,7 +217,7 @@ def _needles(path: Path, _time: int) -> Needles:
         return Flagged(forms, np.asarray(rows.column("kind"), np.int32), np.asarray(rows.column("value_id"), np.int64))
 
     plain, digits = some(what <= _IDENTITY), some(what == _DIGITS)
-    words = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).str.contains(r"\A\p{L}+\z")
+    words = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).str.contains(r"\A[\p{L}\p{M}]+\z")
     short = (plain.lengths < _SHORT) | words.to_numpy()
     common = np.zeros(len(short), np.bool_)
     for number, one in enumerate(every_kind().values()):
