@@ -98,23 +98,25 @@ def test_what_became_of_them(case: str, tmp_path: Path) -> None:
 
 
 def test_shards_add_up(tmp_path: Path) -> None:
-    """One value three times and one once, over two shards; a stand-in that stands in both; a place that is no mail."""
-    one = ([occurrence(0, 0, 3), occurrence(0, 5, 8, section=None), occurrence(0, 10, 13, value=2)], [edit(0, 10, 13, "s")])
-    two = ([occurrence(1, 0, 3), occurrence(1, 5, 8, value=3), occurrence(1, 10, 13, value=4)], [edit(1, 10, 13, "s")])
-    assert asked(tmp_path, one, two) == [
+    """One value three times and one twice, over two shards; a stand-in that stands in both; a place that is no mail."""
+    one = [occurrence(0, 0, 3), occurrence(0, 5, 8, value=3), occurrence(0, 10, 13, section=None), occurrence(0, 15, 18, value=2)]
+    two = [occurrence(1, 0, 3), occurrence(1, 5, 8, value=3), occurrence(1, 10, 13, value=4)]
+    assert asked(tmp_path, (one, [edit(0, 15, 18, "s")]), (two, [edit(1, 10, 13, "s")])) == [
         (MAIL, "original", None, 3, 1),
-        (MAIL, "original", None, 1, 1),
+        (MAIL, "original", None, 2, 1),
         (MAIL, "original", "", 1, 1),
-        (MAIL, "original", "body", 3, 1),
+        (MAIL, "original", "body", 4, 1),
         (MAIL, "stand_in", None, 2, 1),
         (MAIL, "stand_in", "body", 2, 1),
     ]
 
 
 def test_an_attempt_gives_its_file_a_name_when_it_is_whole(tmp_path: Path) -> None:
-    found = written(tmp_path / "occurrences.parquet", "occurrences", [occurrence(0, 0, 3)])
+    """The file has one row a value, and one a place."""
+    rows = [occurrence(0, 0, 3), occurrence(0, 5, 8, value=3), occurrence(0, 10, 13)]
+    found = written(tmp_path / "occurrences.parquet", "occurrences", rows)
     task = FateTask(occurrences=(found,), edits=None, drops=(), out=tmp_path / "standing.parquet")
     (tmp_path / "attempt").mkdir()
     stand(task.attempt(tmp_path / "attempt"))
     assert not list((tmp_path / "attempt").iterdir())
-    assert pq.read_metadata(task.out).num_rows == 2
+    assert pq.read_metadata(task.out).num_rows == 3
