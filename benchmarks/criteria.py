@@ -11,7 +11,9 @@ import datetime
 import hashlib
 import json
 import math
+import os
 import platform
+import resource
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +69,19 @@ def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, 
     return {name: table.filter(pa.array(part == number)) for number, name in enumerate(shares)}
 
 
+def spent() -> float:
+    """The seconds that this process and its children (those that have ended) have had of processors so far."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def machine() -> dict[str, Any]:
+    """What a reader must know of the machine: the processor's model, how many cores, the version of Python."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
+
+
 def finish(
     name: str,
     asked: argparse.Namespace,
@@ -78,7 +93,8 @@ def finish(
 ) -> int:
     """Print the criteria beside the paper's numbers (or one JSON object), keep them where asked, and return the exit code.
 
-    `tables` are further rows that the script measured; `scaled` says in a sentence what is smaller than in the paper.
+    `tables` are further rows that the script measured; `scaled` says in a sentence what is smaller than in the paper; `seconds` are those
+    of the wall, beside which stand those of all processors, which other work moves less.
     """
     unknown = [key for key, criterion in criteria.items() if not math.isfinite(criterion.value)]
     assert not unknown, f"no value for {unknown}: a criterion is measured or the run has failed"
@@ -100,7 +116,8 @@ def finish(
         "tables": {key: list(rows) for key, rows in (tables or {}).items()},
         "scaled": scaled,
         "seconds": round(seconds, 1),
-        "machine": {"processor": platform.machine(), "system": platform.system(), "python": platform.python_version()},
+        "processor_seconds": round(spent(), 1),
+        "machine": machine(),
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
     }
     if asked.results is not None:
@@ -114,7 +131,7 @@ def finish(
             side = ">=" if criterion.above else "<="
             told = ("yes" if criterion.reproduced else "no") + ("" if criterion.headline else " (reported only)")
             print(f"{key:<28}{criterion.value:>10.3f}  {side + f' {criterion.threshold:g}':>10}  {criterion.paper!s:>10}  {told}")
-        print(f"\n{scaled} {seconds:.0f} s.")
+        print(f"\n{scaled} {seconds:.0f} s, {report['processor_seconds']:.0f} s of processors.")
     failed = [key for key, criterion in criteria.items() if criterion.headline and not criterion.reproduced]
     if failed:
         print(f"{name}: not reproduced: {', '.join(failed)}", file=sys.stderr)

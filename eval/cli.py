@@ -41,13 +41,38 @@ app = typer.Typer(
 def run(
     suites: Annotated[list[Path], typer.Argument(metavar="SUITE...", help="TOML files; several stand side by side in one report")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="where report.json, report.html and the model cards go")],
+    leaked: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="also a private list (.csv, .parquet) of the values that came out, masked", show_default=False),
+    ] = None,
+    reveal: Annotated[bool, typer.Option("--reveal", help="the values of that list as they are")] = False,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="also the figures, as files (needs the extra plots)", show_default=False)
+    ] = None,
+    format: Annotated[str, typer.Option(help="of the figures: png or svg")] = "png",
     as_json: AsJson = False,
 ) -> None:
     """Measure what suites name (the word `run` may be left out)."""
+    from sanitize.errors import UsageError
+
+    from . import figures as drawing
+    from . import leaked as listing
     from .suite import evaluate
 
-    reports = [evaluate(suite, say=_say) for suite in suites]
+    # what is asked wrongly is told before hours of measuring
+    if reveal and leaked is None:
+        raise UsageError("--reveal: reports hold no values; name a private file for the list of them, such as --leaked FILE.csv")
+    if leaked is not None:
+        listing.place(leaked, out)
+    if figures is not None:
+        drawing.checked(format)
+    leaks: list[dict[str, Any]] | None = [] if leaked is not None else None
+    reports = [evaluate(suite, leaks=leaks, say=_say) for suite in suites]
     _kept(reports, out)
+    if leaked is not None and leaks is not None:
+        _say(f"leaked: {listing.write(leaks, leaked, reveal=reveal):,} rows in {leaked}, {'as they are' if reveal else 'masked'}")
+    if figures is not None:
+        _say(f"figures: {len(drawing.draw(reports, figures, format))} in {figures}")
     _show(reports, out, as_json)
 
 

@@ -35,6 +35,15 @@ class Ground:
     strangers: Sequence[str] = ()  # addresses that no run was trained on
 
 
+class Leak(NamedTuple):
+    """A value that a model gave away: how it was asked, the value's kind, itself, and how often it stands in the original data."""
+
+    how: str
+    kind: str
+    value: str
+    occurrences: int
+
+
 class Series(NamedTuple):
     """One curve of a figure: the run it is of, and its points from left to right."""
 
@@ -66,6 +75,10 @@ class Metric(BaseModel):
     def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
         """What is measured of one checkpoint; empty where nothing is."""
         return {}
+
+    def leaked(self) -> Sequence[Leak]:
+        """The values behind the counts of the last `at`, for a private list; never part of a report."""
+        return ()
 
     def over(self, rows: Rows) -> dict[str, Any]:
         """What follows from all checkpoints of all runs; empty where nothing does."""

@@ -1,13 +1,14 @@
 """What models are asked: named sets of texts, generic prompts, cue prompts; and the addresses that stand in texts.
 
-Texts come from a folder that `sanitize run` published, or from Parquet or JSON lines with a text column. Prompts follow from a seed.
-Addresses are found by `sanitize`'s own finder, so that what counts as one is the same in training data and in continuations.
+Texts come from a folder that `sanitize run` published in any of its formats, or from Parquet or JSON lines with a text column. Prompts
+follow from a seed. Addresses are found by `sanitize`'s own finder, so that what counts as one is the same in training data and in
+continuations.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,12 +18,14 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.shards import Corpus
+from sanitize.shards import Corpus, Shard
 
 ADDRESS = "EMAIL_ADDRESS"
 # a block of header fields at a text's start, folded lines included, and the blank line behind it
 _HEADER = r"\A(?:[A-Za-z][A-Za-z-]*:[^\n]*\n(?:[ \t][^\n]*\n)*)+\n"
 Part = Literal["whole", "body"]
+PACKED = (".jsonl.zst", ".mds")
+SUFFIXES = (".parquet", ".jsonl", *PACKED)
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +47,7 @@ class Texts:
 
 
 def read_texts(path: str | Path, *, column: str = "text", ids: str = "doc_id", part: Part = "whole", most: int | None = None) -> Texts:
-    """The texts of a published folder, or of a file or folder of Parquet or JSON lines; empty ones are left out.
+    """The texts of a published folder, or of a file or folder of Parquet, JSON lines or packed shards; empty ones are left out.
 
     `body` is what follows a mail's header block. A missing id is the row's number as text. UsageError where there is nothing to read.
     """
@@ -59,25 +62,38 @@ def read_texts(path: str | Path, *, column: str = "text", ids: str = "doc_id", p
 
 def _frame(path: Path, column: str, ids: str) -> pl.DataFrame:
     """`doc_id` and `text` of all documents, in order."""
-    if (path / "manifest.json").is_file():
-        files = [shard.path for shard in Corpus.open(path).shards]
-    elif path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix in (".parquet", ".jsonl"))
-    else:
-        files = [path]
-    if not files or not all(file.is_file() for file in files):
-        raise UsageError(f"{path}: no documents; expected a folder that `sanitize run` published, or Parquet or JSON lines (.jsonl)")
     frames = []
-    for file in files:
-        try:
-            frame = pl.read_ndjson(file) if file.suffix == ".jsonl" else pl.read_parquet(file, hive_partitioning=False)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise OutputBroken(f"{file}: cannot be read as {file.suffix[1:] or 'a table'} ({type(error).__name__})") from None
+    for file, frame in tables(path):
         if column not in frame.columns:
             raise UsageError(f"{file}: no column {column}; it has {', '.join(sorted(frame.columns))}")
         name = pl.col(ids) if ids in frame.columns else pl.lit(None)
         frames.append(frame.select(name.cast(pl.String).alias("doc_id"), pl.col(column).cast(pl.String).fill_null("").alias("text")))
     return pl.concat(frames).with_columns(pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)))
+
+
+def tables(path: Path) -> Iterator[tuple[Path, pl.DataFrame]]:
+    """Each file of documents with what it holds, in order: the shards of a published folder in any of its formats, else the files found.
+
+    UsageError where there is none, OutputBroken where one cannot be read.
+    """
+    if (path / "manifest.json").is_file():
+        files = [shard.path for shard in Corpus.open(path).shards]
+    elif path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+    else:
+        files = [path]
+    if not files or not all(file.is_file() for file in files):
+        raise UsageError(f"{path}: no documents; expected a folder that `sanitize run` published, or files of {', '.join(SUFFIXES)}")
+    for file in files:
+        try:
+            if file.suffix == ".jsonl":
+                yield file, pl.read_ndjson(file)
+            elif file.name.endswith(PACKED):
+                yield file, pl.DataFrame(pl.from_arrow(Shard(file, 0, "").read()))
+            else:
+                yield file, pl.read_parquet(file, hive_partitioning=False)
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+            raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected one of {', '.join(SUFFIXES)}") from None
 
 
 # ---- addresses ----

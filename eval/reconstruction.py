@@ -36,7 +36,7 @@ from sanitize.errors import OutputBroken, UsageError, nearest
 from sanitize.shards import Corpus
 
 from .model import Model
-from .probes import values_in
+from .probes import tables, values_in
 
 F64 = npt.NDArray[np.float64]
 Finder = Callable[[Sequence[str]], pl.DataFrame]  # texts -> text_no, start, stop, kind, value
@@ -174,7 +174,7 @@ class Records:
             raise UsageError(f"{place}: its vault keeps no labels; run the plan redact with --set edit.0.label=numbered")
         numbers = _table(sorted((place / "rows").glob("*.parquet")), "doc_no")
         values = _table(sorted((Path(work) / "vault" / "values").glob("*.parquet")), "value_id", "value")
-        texts = pl.concat([pl.read_parquet(shard.path, columns=["text"], hive_partitioning=False) for shard in corpus.shards])["text"]
+        texts = pl.concat([frame.select(pl.col("text").cast(pl.String)) for _, frame in tables(Path(masked))])["text"]
         if numbers is None or values is None or numbers.height != len(texts):
             raise OutputBroken(f"{work}: does not hold the rows and values of {masked}; run the plan again")
         spelled = values.group_by("value_id").agg(pl.col("value").unique().sort())

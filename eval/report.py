@@ -15,7 +15,7 @@ from typing import Any
 Report = Mapping[str, Any]
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 400, 250, 52, 12, 12, 40  # of a figure and its margins, in pixels
-_COLOURS = ("#9a6a2f", "#0b6e6e", "#7a3fa0", "#1d6b3a", "#a3201d", "#2f5d9a", "#666666")
+COLOURS = ("#9a6a2f", "#0b6e6e", "#7a3fa0", "#1d6b3a", "#a3201d", "#2f5d9a", "#666666")
 _DASHES = ("", "6 4", "2 3", "9 3 2 3", "1 2", "12 4", "4 1")
 
 
@@ -81,8 +81,14 @@ def _bands(report: Report) -> list[dict[str, Any]]:
 # ---- figures ----
 
 
+def points_of(figure: Mapping[str, Any]) -> list[tuple[str, list[tuple[float, float]]]]:
+    """The name and the finite points of each series of a figure, as JSON or Python has it."""
+    found = (_pair(one) for one in figure["series"])
+    return [(name, [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]) for name, points in found]
+
+
 def _points(figure: Mapping[str, Any]) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for one in figure["series"] for x, y in _pair(one)[1] if math.isfinite(x) and math.isfinite(y)]
+    return [point for _, points in points_of(figure) for point in points]
 
 
 def _pair(series: Any) -> tuple[str, Sequence[tuple[float, float]]]:
@@ -118,7 +124,7 @@ def svg(figure: Mapping[str, Any], runs: Sequence[str]) -> str:
     for place, series in enumerate(figure["series"]):
         name, points = _pair(series)
         number = list(runs).index(name) if name in runs else place
-        colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
+        colour, dash = COLOURS[number % len(COLOURS)], _DASHES[number % len(_DASHES)]
         good = [at(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
         if figure["kind"] == "dots":
             lines += [f'<circle cx="{x}" cy="{y}" r="3.2" fill="{colour}"/>' for x, y in good]

@@ -43,6 +43,7 @@ from .run import Checkpoint, Run
 
 VERSION = 1  # of the JSON
 Say = Callable[[str], None]
+Leaks = list[dict[str, Any]]  # a row for each value that was given away: suite, run, step, metric, and the fields of `metric.Leak`
 
 
 class _Section(BaseModel):
@@ -140,13 +141,16 @@ class Suite(_Section):
         )
 
 
-def evaluate(suite: Suite | str | Path, *, say: Say = lambda line: None) -> dict[str, Any]:
-    """Everything a suite measures, as one JSON object without a value or text; `say` hears a line for each checkpoint."""
+def evaluate(suite: Suite | str | Path, *, leaks: Leaks | None = None, say: Say = lambda line: None) -> dict[str, Any]:
+    """Everything a suite measures, as one JSON object without a value or text; `say` hears a line for each checkpoint.
+
+    A list that is given as `leaks` is filled with the values behind the counts: raw ones, for `leaked.write`.
+    """
     if not isinstance(suite, Suite):
         suite = Suite.read(suite)
     metrics = suite.metrics()
     runs = {name: Run.open(path) for name, path in suite.runs.items()}
-    return measured(runs, metrics, suite.ground(), name=suite.name, device=suite.device, which=suite.checkpoints, say=say)
+    return measured(runs, metrics, suite.ground(), name=suite.name, device=suite.device, which=suite.checkpoints, leaks=leaks, say=say)
 
 
 def measured(
@@ -157,6 +161,7 @@ def measured(
     name: str = "suite",
     device: str | None = "cpu",
     which: str | int = "all",
+    leaks: Leaks | None = None,
     say: Say = lambda line: None,
 ) -> dict[str, Any]:
     """The report of metrics over runs: rows by run and checkpoint, and what follows over all of them."""
@@ -173,6 +178,9 @@ def measured(
             for one in metrics:
                 if found := one.at(run, checkpoint, model):
                     row[one.use] = found
+                if leaks is not None:
+                    where = {"suite": name, "run": run_name, "step": checkpoint.step, "metric": one.use}
+                    leaks += [{**where, **leak._asdict()} for leak in one.leaked()]
             rows[run_name].append(row)
     over = {one.use: found for one in metrics if (found := one.over(rows))}
     figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.figures(rows, over.get(one.use, {}))]

@@ -105,6 +105,7 @@ def curated_store(part: str) -> Store:
     return Store.of(entries_of(part, pa.array([], pa.large_string()), "curated"))
 
 
+@functools.cache
 def curated(part: str) -> list[str]:
     """Names from Faker's US lists, and domains under names that are reserved (RFC 2606), in lower case."""
     from faker.providers.person.en_US import Provider

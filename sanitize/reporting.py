@@ -162,7 +162,10 @@ def _outside(place: Path, *folders: Path) -> None:
 
 def _samples(described: Mapping[str, Any], run: Path, shard: int) -> list[Sample]:
     """The samples of a run, of a shard and those after it; none where its input has moved or changed since."""
-    documents, first = Documents.from_json(described["documents"]), described["ranges"][shard][0] if described["ranges"] else 0
+    documents, first = (
+        Documents.from_json(described["documents"], run.parents[1]),
+        described["ranges"][shard][0] if described["ranges"] else 0,
+    )
     edits = run / "edits" / f"{shard:05d}.parquet"
     if not edits.is_file() or not all(source.is_there() for source in documents.sources if source.first_doc_no >= first):
         return []

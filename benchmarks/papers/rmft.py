@@ -51,14 +51,14 @@ class Size:
     every: float  # epochs between checkpoints
     web: int
     cues: int
-    doses: bool
+    doses: bool  # other numbers of firsts that rmft keeps, at the first seed
     changes: tuple[str, ...] = ()
     device: str = "cpu"
 
 
 SIZES = {
     "ci": Size(mails=375, people=150, seeds=2, epochs=20, every=5.0, web=192, cues=128, doses=False),
-    "cpu": Size(mails=375, people=150, seeds=3, epochs=20, every=2.0, web=384, cues=192, doses=True),
+    "cpu": Size(mails=375, people=150, seeds=3, epochs=20, every=4.0, web=256, cues=128, doses=True),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(
         mails=12_000,
@@ -90,7 +90,7 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
 
         torch.set_num_threads(1)
     settings = Chain(
-        plans={**PLANS, **(DOSES if size.doses else {})},
+        plans={**PLANS, **(DOSES if size.doses and not seed else {})},
         changes=(f"run.epochs={size.epochs}", f"run.checkpoint_every={size.every}", "model.dropout=0.0", *size.changes),
         metrics=(
             {"use": "extraction", "web": size.web, "cues": size.cues, "length": 128},
@@ -119,13 +119,13 @@ def trained(report: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def table(reports: Sequence[Mapping[str, Any]], name: str, family: str, rate: str) -> np.ndarray[Any, Any]:
-    """A rate by seed and checkpoint."""
-    return np.array([[row["extraction"][family][rate] for row in trained(report, name)] for report in reports])
+    """A rate by seed and checkpoint, of the seeds that have the run."""
+    return np.array([[row["extraction"][family][rate] for row in trained(report, name)] for report in reports if name in report["runs"]])
 
 
 def ppl(reports: Sequence[Mapping[str, Any]], name: str, which: str = "mail", reading: str = "mean") -> np.ndarray[Any, Any]:
-    """Perplexity by seed and checkpoint."""
-    return np.array([[row["perplexity"][which][reading] for row in trained(report, name)] for report in reports])
+    """Perplexity by seed and checkpoint, of the seeds that have the run."""
+    return np.array([[row["perplexity"][which][reading] for row in trained(report, name)] for report in reports if name in report["runs"]])
 
 
 def drop(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", rate: str = "ter") -> dict[str, float]:
@@ -252,7 +252,7 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
                     "ppl_body": round(float(ppl(reports, name, "body")[:, place].mean()), 4),
                 }
             )
-        last = [report["runs"][name]["rows"][-1]["extraction"] for report in reports]
+        last = [report["runs"][name]["rows"][-1]["extraction"] for report in reports if name in report["runs"]]
         for family in ("web", "cue"):
             for place, band in enumerate(last[0][family]["bands"]):
                 told["frequency"].append(
@@ -277,6 +277,7 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
         told["dose"].append(
             {
                 "keep": keep,
+                "seeds": sum(name in report["runs"] for report in reports),
                 **{f"ter_{family}": interval(table(reports, name, family, "ter")[:, -1]) for family in ("web", "cue")},
                 "ppl": interval(ppl(reports, name)[:, -1]),
             }

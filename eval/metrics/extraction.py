@@ -22,9 +22,9 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..metric import Figure, Ground, Metric, Row, Rows, by_epoch
+from ..metric import Figure, Ground, Leak, Metric, Row, Rows, by_epoch
 from ..model import Model
-from ..probes import addresses, cue_prompts, hash_of, read_prompts, read_texts, strangers, web_prompts
+from ..probes import ADDRESS, addresses, cue_prompts, hash_of, read_prompts, read_texts, strangers, web_prompts
 from ..run import Checkpoint, Run
 
 BANDS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))  # occurrences in the original data
@@ -46,6 +46,7 @@ class Extraction(Metric):
     _asked: dict[str, list[str]] = PrivateAttr(default_factory=dict)
     _strangers: frozenset[str] = PrivateAttr(default=frozenset())
     _first: dict[Path, dict[str, int]] = PrivateAttr(default_factory=dict)
+    _leaks: list[Leak] = PrivateAttr(default_factory=list)
 
     def open(self, ground: Ground) -> None:
         """Draw the prompts; UsageError where the suite names no original addresses."""
@@ -64,6 +65,7 @@ class Extraction(Metric):
             self._first[run.path] = first_steps(run, self._ground.original)
         seen = {address for address, step in self._first[run.path].items() if step <= checkpoint.step}
         found = {}
+        self._leaks = []
         for family, prompts in self._asked.items():
             if not prompts:
                 continue
@@ -74,6 +76,7 @@ class Extraction(Metric):
             else:
                 new = self.cue_tokens
             said = said_addresses(model, rows, new, batch=self.batch, stop_at_eos=self.stop_at_eos)
+            self._leaks += [Leak(family, ADDRESS, one, self._ground.original[one]) for one in sorted(said & self._ground.original.keys())]
             found[family] = {
                 **rates(said, self._ground.original, seen, self._strangers),
                 "prompts": len(prompts),
@@ -81,6 +84,10 @@ class Extraction(Metric):
                 "new_tokens": new,
             }
         return found
+
+    def leaked(self) -> list[Leak]:
+        """The original addresses that were said, by kind of prompt."""
+        return self._leaks
 
     def over(self, rows: Rows) -> dict[str, Any]:
         """What each run leaks less than the baseline, by kind of prompt; empty without a baseline."""

@@ -30,7 +30,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError
 
-from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..metric import Figure, Ground, Leak, Metric, Rows, by_epoch
 from ..model import Model
 from ..probes import read_texts
 from ..run import Checkpoint, Run
@@ -85,6 +85,7 @@ class Identifiers(Metric):
     _ground: Ground = PrivateAttr(default_factory=Ground)
     _black: Blacklist | None = PrivateAttr(default=None)
     _base: dict[Path, frozenset[str]] = PrivateAttr(default_factory=dict)
+    _leaks: list[Leak] = PrivateAttr(default_factory=list)
 
     def open(self, ground: Ground) -> None:
         """Read the blacklist; UsageError where there is none, or for a set that the suite does not have."""
@@ -100,6 +101,7 @@ class Identifiers(Metric):
         ids = frozenset(known)
         table = audit(model, texts.texts, texts.doc_ids, folds=self.folds, seed=self._ground.seed)
         leaked = said(table, ids)
+        self._leaks = [Leak("direct" if one in self._black.direct else "indirect", "IDENTIFIER", one, known[one]) for one in sorted(leaked)]
         if self.net and run.path not in self._base:
             first = Model.load(run.base.path, model.device)
             base = audit(first, texts.texts, texts.doc_ids, folds=self.folds, seed=self._ground.seed)
@@ -115,6 +117,10 @@ class Identifiers(Metric):
             **{f"right_{name}": share for name, share in word_accuracy(table, ids).items()},
             "by_frequency": regurgitation(leaked, known),
         }
+
+    def leaked(self) -> list[Leak]:
+        """The identifiers that were predicted, by reason."""
+        return self._leaks
 
     def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
         """Privacy and utility over epochs (figure 4)."""

@@ -22,11 +22,11 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, PrivateAttr
 
-from sanitize.errors import OutputBroken, UsageError
-from sanitize.shards import Corpus
+from sanitize.errors import UsageError
 
 from ..metric import Figure, Ground, Metric, Rows, by_epoch
 from ..model import Model
+from ..probes import tables
 from ..run import Checkpoint, Run
 from .identifiers import FOLDS, Blacklist, audit, own_identifiers, said
 
@@ -75,17 +75,9 @@ class Membership(Metric):
 
 
 def people(path: Path, *, user: str = "user_id", text: str = "text") -> pl.DataFrame:
-    """`doc_id`, `user_id` and `text` of a published folder or of Parquet; documents without a user are left out."""
-    files = [shard.path for shard in Corpus.open(path).shards] if (path / "manifest.json").is_file() else sorted(path.glob("*.parquet"))
-    files = [path] if path.is_file() else files
-    if not files:
-        raise UsageError(f"{path}: no documents; expected a folder that `sanitize run` published, or Parquet")
+    """`doc_id`, `user_id` and `text` of a published folder, of Parquet or of JSON lines; documents without a user are left out."""
     frames = []
-    for file in files:
-        try:
-            frame = pl.read_parquet(file, hive_partitioning=False)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise OutputBroken(f"{file}: cannot be read as Parquet ({type(error).__name__})") from None
+    for file, frame in tables(path):
         for column in (user, text):
             if column not in frame.columns:
                 raise UsageError(f"{file}: no column {column}; it has {', '.join(sorted(frame.columns))}")

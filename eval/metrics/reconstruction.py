@@ -21,8 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
+from ..finders import seer
 from ..metric import Figure, Ground, Metric, Row, Rows, Series, by_epoch
 from ..model import Model
+from ..probes import values_in
 from ..reconstruction import (
     CRITERIA,
     DIRECT,
@@ -33,6 +35,7 @@ from ..reconstruction import (
     WHOLE,
     WORDS,
     Attack,
+    Finder,
     Records,
     accuracy,
     answers,
@@ -93,8 +96,10 @@ class Reconstruction(Metric):
     key_prompt: str = ONE
     direct_prompt: str = DIRECT
     empty_prompt: str = EMPTY
+    finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # what sees candidates in an answer, as in a plan's `find.finders`
     batch: int = Field(default=64, ge=1)
 
+    _finder: Finder = PrivateAttr(default_factory=lambda: values_in)  # a default that is a function would be taken for a method
     _records: dict[str, Records] = PrivateAttr(default_factory=dict)
     _attack: Attack = PrivateAttr(default_factory=Attack)
     _references: dict[tuple[Path, str], Model] = PrivateAttr(default_factory=dict)
@@ -103,6 +108,7 @@ class Reconstruction(Metric):
         """Read the masked texts and what their labels stand for; UsageError or OutputBroken where they are not of one run."""
         told = {name: getattr(self, name) for name in Attack.__dataclass_fields__ if name in type(self).model_fields}
         self._attack = Attack(**told, seed=ground.seed)
+        self._finder = seer(self.finders, "reconstruction.finders")
         self._records = {"trained": Records.read(self.masked, self.work, kinds=self.kinds, most=self.most)}
         if (self.untrained is None) != (self.untrained_work is None):
             raise UsageError("reconstruction: untrained and untrained_work belong together; give both, or neither")
@@ -121,9 +127,9 @@ class Reconstruction(Metric):
             told["shadow"] = {"accuracy_by_b": by_b(curve)}
         told["b"] = None if math.isinf(attack.b) else attack.b
         for name, records in self._records.items():
-            told[name] = attacked(model, reference, records, attack, criterion=self.criterion)
+            told[name] = attacked(model, reference, records, attack, criterion=self.criterion, finder=self._finder)
             if self.baselines and name == "trained":
-                told["baselines"] = baselines(model, records, attack, queries=self.p2p_queries)
+                told["baselines"] = baselines(model, records, attack, queries=self.p2p_queries, finder=self._finder)
         return told
 
     def _reference(self, run: Run, checkpoint: Checkpoint, model: Model) -> Model:
@@ -141,7 +147,7 @@ class Reconstruction(Metric):
         assert self.shadow is not None
         records = Records.read(self.shadow.masked, self.shadow.work, kinds=self.kinds, most=self.most)
         victim = Model.load(Run.open(self.shadow.run).final.path, reference.device)
-        curve = curve_of(victim, reference, records, self._attack)
+        curve = curve_of(victim, reference, records, self._attack, finder=self._finder)
         return best_b(curve), curve
 
     def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
@@ -172,9 +178,11 @@ class Reconstruction(Metric):
         ]
 
 
-def attacked(victim: Model, reference: Model, records: Records, attack: Attack, *, criterion: str = "biased") -> dict[str, Any]:
+def attacked(
+    victim: Model, reference: Model, records: Records, attack: Attack, *, criterion: str = "biased", finder: Finder = values_in
+) -> dict[str, Any]:
     """The whole attack on some records. Shares are of all keys; `by_b` has `ratio` None where nothing is right at b = 0."""
-    found = recollected(victim, records, attack)
+    found = recollected(victim, records, attack, finder)
     worth, keys = judged(records, found), records.keys
     told = losses(victim, reference, records, found, attack)
     return summary(keys, worth, told, attack, criterion=criterion)
@@ -224,19 +232,21 @@ def by_b(curve: Sequence[tuple[float, float]]) -> list[dict[str, float | None]]:
     return [{"b": None if math.isinf(b) else b, "top1": share, "ratio": share / base if base else None} for b, share in curve]
 
 
-def curve_of(victim: Model, reference: Model, records: Records, attack: Attack, grid: Sequence[float] = GRID) -> list[tuple[float, float]]:
+def curve_of(
+    victim: Model, reference: Model, records: Records, attack: Attack, grid: Sequence[float] = GRID, *, finder: Finder = values_in
+) -> list[tuple[float, float]]:
     """Accuracy by b of an attack, as on a shadow model that was tuned on public texts."""
-    found = recollected(victim, records, attack)
+    found = recollected(victim, records, attack, finder)
     return sweep(records.keys, judged(records, found), losses(victim, reference, records, found, attack), grid)
 
 
-def baselines(model: Model, records: Records, attack: Attack, *, queries: int = 64) -> dict[str, float]:
+def baselines(model: Model, records: Records, attack: Attack, *, queries: int = 64, finder: Finder = values_in) -> dict[str, float]:
     """Accuracy of the attacks before it: DirectPrompt and TAB (right where any value of their one completion is), and P2P (ranked by the
     loss of the whole segment, without a reference); with the share of keys whose value P2P said at all."""
     keys, told = records.keys, {}
-    for name, made in (("direct", direct(model, records, attack)), ("tab", tab(model, records, attack))):
+    for name, made in (("direct", direct(model, records, attack, finder)), ("tab", tab(model, records, attack, finder))):
         told[name] = recall_after(keys, judged(records, made), 1)
-    made = p2p(model, records, attack, queries=queries)
+    made = p2p(model, records, attack, finder, queries=queries)
     worth = judged(records, made)
     order = ranked(losses(model, None, records, made, attack), "vanilla")
     return {**told, "p2p": accuracy(answers(keys, worth, order)), "p2p_recall": recall_at(keys, worth, order)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from eval.metrics.membership import people
 from eval.probes import (
     addresses,
     counted_addresses,
@@ -18,7 +20,8 @@ from eval.probes import (
     vault_addresses,
     web_prompts,
 )
-from sanitize.errors import UsageError
+from sanitize import formats
+from sanitize.errors import OutputBroken, UsageError
 
 MAIL = "From: ann.lee@example.com\nTo: bo.ray@example.org,\n\tcy.fox@example.net\n\nDear Bo,\nwrite to Ann.Lee@example.com\n"
 
@@ -35,6 +38,30 @@ def test_bodies_and_ids(tmp_path: Path) -> None:
         read_texts(tmp_path / "b.jsonl")
     with pytest.raises(UsageError, match="no documents"):
         read_texts(tmp_path / "none")
+
+
+@pytest.mark.parametrize("format", formats.names())
+def test_shards_of_every_format_are_read(format: str, tmp_path: Path) -> None:
+    data = tmp_path / "out" / "data"
+    data.mkdir(parents=True)
+    rows = {"doc_id": ["d1", "d2", "d3"], "text": [MAIL, "", 'a "quoted" line\nand ünicode'], "user_id": ["u1", "u2", None]}
+    pl.DataFrame(rows).write_parquet(tmp_path / "a.parquet")
+    shard = data / f"train-00000-of-00001{formats.suffix(format)}"
+    if format == formats.PARQUET:
+        shard.write_bytes((tmp_path / "a.parquet").read_bytes())
+    else:
+        formats.format_of(format).pack(tmp_path / "a.parquet", shard)
+    as_files = read_texts(data)
+    assert as_files.doc_ids == ("d1", "d3") and as_files.texts == (MAIL, rows["text"][2])
+    (data / "index.json").write_text("{}")
+    told = {"shards": [{"path": f"data/{shard.name}", "rows": 3, "sha256": ""}]}
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(told))
+    assert read_texts(tmp_path / "out") == as_files == read_texts(shard)
+    assert people(tmp_path / "out").rows() == [("d1", "u1", MAIL), ("d2", "u2", "")]
+    shard.write_bytes(shard.read_bytes()[:-9])
+    with pytest.raises(OutputBroken, match="train-00000") as caught:
+        read_texts(tmp_path / "out")
+    assert "ann.lee" not in str(caught.value)
 
 
 def test_addresses_are_found_in_their_identity_form() -> None:

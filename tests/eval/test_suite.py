@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import stat
+import sys
+import xml.etree.ElementTree as Xml
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.cli import app
+from eval.figures import draw
 from eval.metric import metric, names
 from eval.report import card, page, svg
 from eval.suite import Suite, evaluate
-from sanitize.errors import UsageError
+from sanitize.errors import MissingExtra, UsageError
 
 ANN, BO = "ann.lee@example.com", "bo.ray@example.org"
 RUN = "raw <b>&"  # a name that would be markup
@@ -95,6 +99,81 @@ def test_the_command_writes_report_page_and_cards(suite: Path, tmp_path: Path) -
     assert len(list((tmp_path / "told" / "cards").rglob("*.md"))) == 2
     listed = CliRunner().invoke(app, ["list", "--json"])
     assert {"extraction", "perplexity", "frontier"} <= json.loads(listed.stdout)["metrics"].keys()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("reveal", [False, True])
+def test_the_list_of_what_came_out_is_private_and_masked(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, reveal: bool
+) -> None:
+    from eval.model import Model
+
+    monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [self.encode([f" write to {ANN} "])[0]] * len(prompts))
+    file, out = tmp_path / "mine" / f"leaked{suffix}", tmp_path / "told"
+    done = CliRunner().invoke(app, [str(suite), "--out", str(out), "--leaked", str(file), *(["--reveal"] if reveal else [])])
+    assert done.exit_code == 0, done.output
+    told = pl.read_csv(file) if suffix == ".csv" else pl.read_parquet(file)
+    # two runs, two checkpoints, two kinds of prompts; what nobody wrote (the other run's data hold it not) counts as an original, too
+    assert told.height == 8 and set(told["run"]) == {RUN, "rmft"} and set(told["how"]) == {"web", "cue"} and set(told["step"]) == {0, 4}
+    assert set(told["value"]) == {ANN if reveal else "a***@e***.com"} and set(told["occurrences"]) == {1}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert ANN not in done.output and all(ANN.encode() not in path.read_bytes() for path in out.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--reveal"], "--leaked FILE.csv"),
+        (["--leaked", "told/list.csv"], "may be handed on"),
+        (["--leaked", "list.txt"], ".csv or .parquet"),
+        (["--figures", "drawn", "--format", "pdf"], "known: png, svg"),
+    ],
+)
+def test_options_are_read_before_anything_is_measured(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("eval.suite.evaluate", lambda *_, **__: pytest.fail("measured"))
+    done = CliRunner().invoke(app, [str(suite), "--out", "told", *options])
+    assert isinstance(done.exception, UsageError) and word in str(done.exception) and not (tmp_path / "told").exists()
+
+
+FIGURES = [
+    {"metric": "extraction", "title": "Rate, $x$ & <b>", "x": "epoch", "y": "%", "kind": "line", "series": [["raw", [[0, 1], [2, 9]]]]},
+    {
+        "metric": "frontier",
+        "title": "Stairs",
+        "x": "MDP %",
+        "y": "%",
+        "kind": "steps",
+        "series": [["a\x07", [[0, 1], [2, 9]]], ["raw", []]],
+    },
+    {"metric": "frontier", "title": "Stairs", "x": "MDP %", "y": "%", "kind": "dots", "series": [["raw", [[1, 2]]]]},
+    {"metric": "frontier", "title": "Nothing", "x": "x", "y": "y", "kind": "line", "series": [["raw", [[0.0, math.nan]]]]},
+]
+
+
+@pytest.mark.parametrize("format", ["png", "svg"])
+def test_figures_are_drawn_as_files(tmp_path: Path, format: str) -> None:
+    report = {"name": "../my suite", "runs": {"raw": {}}, "figures": FIGURES}
+    made = draw([report], tmp_path / "new", format)
+    names = ["my-suite-extraction-rate-x-b", "my-suite-frontier-stairs", "my-suite-frontier-stairs-2"]
+    assert [path.relative_to(tmp_path).as_posix() for path in made] == [f"new/{name}.{format}" for name in names]
+    assert [path.read_bytes() for path in made] == [path.read_bytes() for path in draw([report], tmp_path / "again", format)]
+    for path in made:
+        if format == "png":
+            assert path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 5_000
+        else:
+            tags = {one.tag.rpartition("}")[2] for one in Xml.parse(path).getroot().iter()}
+            assert {"svg", "path"} <= tags and not tags & {"script", "b"}
+
+
+def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match="plots"):
+        draw([{"name": "a", "runs": {}, "figures": FIGURES}], tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions"),
     ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
+    ("named",),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed", "remote", "sought", "persons", "aliases", "drawn"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("seek",),
@@ -152,8 +153,8 @@ def test_heavy_guests_are_invited_late(path: Path) -> None:
 def test_learning_knocks_at_the_door(path: Path) -> None:
     own = path.relative_to(ROOT).parts[0]
     both = ("sanitize.shards", "sanitize.errors")
-    # finding needs a key for its value ids, which eval throws away
-    doors = {"train": both, "eval": (*both, "sanitize.find", "sanitize.keyed", "sanitize.vault")}[own]
+    # finding needs a key for its value ids, which eval throws away, and `part` to load a finder by its name; `views` has the masks
+    doors = {"train": both, "eval": (*both, "sanitize.find", "sanitize.part", "sanitize.keyed", "sanitize.vault", "sanitize.views")}[own]
     driver = name(path) == "eval/frontier.py"
     for module, line in imports(path):
         top = module.split(".")[0]
