@@ -17,7 +17,7 @@ check: .venv/.dev  ## ruff, and mypy in strict mode on the packages
 	$(BIN)/mypy
 
 test: .venv/.dev  ## all tests, two at a time (soak tests excepted)
-	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+	PYTHONDONTWRITEBYTECODE= POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
 	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python

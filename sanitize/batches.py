@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ _OF_RANGES = (
     *(f"rounds/{name}" for name in ("occurrences", "partial_counts", "skipped", "links")),
     *("vault/values", "vault/rounds/values", "quarantine/find", "tasks/find", "tasks/known"),
 )
+_TELLING = 256  # bytes: shorter files begin alike by chance
+_BLOCK = 1 << 20
 _OF_UNITS = ("documents", "documents/aside", "tasks/read")
 
 
@@ -108,6 +110,7 @@ def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], clo
             f"the input: {len(gone):,} files that an earlier run has read are gone from the folder that is given; put them back, or give "
             "the new files alone. To take their documents out, run over what is left with --replace, without --append"
         )
+    _same_folder_elsewhere(given, folders, place, key)
     # one that lies where it lay comes first: of two equal files the other may be new
     order = sorted(range(len(given)), key=lambda no: place.get(place_of(given[no][0], key)) != given[no][2])
     new, moved = [], 0
@@ -119,6 +122,61 @@ def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], clo
         else:
             new.append(no)
     return sorted(new), moved
+
+
+def _same_folder_elsewhere(given: Sequence[tuple[str, int, str]], folders: Sequence[str], place: Mapping[str, str], key: Key) -> None:
+    """UsageError where files stand in a folder that is an earlier one, moved or copied (it has a file of it, with the same name inside),
+    and one of them is another than it was, or one is gone while others are new."""
+    there, known = {sha256 for _, _, sha256 in given}, set(place.values())
+    lay: dict[str, list[str]] = {}
+    for before, sha256 in place.items():
+        lay.setdefault(sha256, []).append(before)
+    roots = sorted((place_of(folder, key) for folder in folders), key=len, reverse=True)
+    inside: dict[str, list[tuple[int, str, str]]] = {}  # of each folder: number of the file, its way from there, sha256
+    for no, (path, _, sha256) in enumerate(given):
+        lies = place_of(path, key)
+        root = next((root for root in roots if lies.startswith(root + "/")), lies.rpartition("/")[0])
+        inside.setdefault(root, []).append((no, lies[len(root) :], sha256))
+    for root, files in inside.items():
+        # where the folder lay before: of files that lie elsewhere now
+        moved = [(way, lay.get(sha256, ())) for _, way, sha256 in files if root + way not in place]
+        others = {before.removesuffix(way) for way, some in moved for before in some if before.endswith(way)}
+        for no, way, sha256 in files:
+            if sha256 not in known and any(place.get(other + way, sha256) not in {sha256, *there} for other in others):
+                raise UsageError(
+                    f"file {no + 1} of the input: the folder that it is in was read by an earlier run at another place, and the file has "
+                    "changed since; --append takes files that are new. Put it back as it was, and what is new into a file of its own; if "
+                    "it is another file with the same name, give it alone; or run over all files with --replace, without --append"
+                )
+        ways = {way for _, way, _ in files}
+        gone = [
+            before
+            for before, sha256 in place.items()
+            if sha256 not in there and any(before.startswith(other + "/") and before[len(other) :] not in ways for other in others)
+        ]
+        if gone and root in roots and any(sha256 not in known for _, _, sha256 in files):
+            raise UsageError(
+                f"the input: {len(gone):,} files that an earlier run has read at another place are gone from the folder that is given, and "
+                "may be the new ones in it; put them back, or give the new files alone. To take their documents out, run over what "
+                "is left with --replace, without --append"
+            )
+
+
+def has_grown(path: str, size: int, earlier: Mapping[int, Set[str]]) -> bool:
+    """True where a file begins with all bytes of an earlier one, of which the bytes and sha256 are given: what that one had would be there
+    twice. Not asked of what is short, or the head of a table."""
+    total, at, lines = hashlib.sha256(), 0, 0
+    with open(path, "rb") as file:
+        for stop in sorted(known for known in earlier if _TELLING <= known < size):
+            while at < stop:
+                block = file.read(min(_BLOCK, stop - at))
+                if not block:
+                    return False
+                total.update(block)
+                at, lines = at + len(block), lines + block.count(b"\n")
+            if total.copy().hexdigest() in earlier[stop] and (lines > 1 or not path.lower().endswith((".csv", ".tsv"))):
+                return True
+    return False
 
 
 def opened(new: Sequence[tuple[int, str]], last: Batch | None, *, replace: bool) -> bool:

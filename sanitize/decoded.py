@@ -342,8 +342,8 @@ def _table(members: bytes) -> Mask:
 
 
 _IS_DIGIT = _table(b"0123456789")
-# blanks, hyphens, dots, brackets; no-break spaces and Unicode's hyphens by their bytes
-_IN_NUMBER = _table(b"0123456789 .-/()+\t\xc2\xa0\xe2\x80\x90\x91\x92\x93\x94\x95\xaf")
+# blanks, hyphens, dots, brackets; those of Unicode by their bytes, but for those of Chinese, whose commas are of the same bytes
+_IN_NUMBER = _table(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
 _WORD = _table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 
 

@@ -152,7 +152,7 @@ class Described:
         # an append that was not published is open; the first batch never is, as there is nothing before it
         self.closed = there if len(there) == 1 or there[-1].published else there[:-1]
         last = there[-1] if len(self.closed) < len(there) else None
-        before, roles = Documents.from_json(described["documents"]), self.settings.columns.roles
+        before, roles = Documents.from_json(described["documents"], self.work), self.settings.columns.roles
         nothing = Survey(units=[], files=[], bad=[], ignored=[], layout=Layout(schema=before.schema, roles=roles))
         self._survey(nothing)
         self._same_index(described, there)
@@ -165,6 +165,7 @@ class Described:
                 given = [(path, size, self._hash(path)) for path, size in found.files]
                 folders = [str(path) for path in self.inputs if os.path.isdir(path)]
                 new, moved = batches.new_among(given, folders, self.closed, self.key)
+                self._none_grown(given, new)
                 if new:
                     known = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
                     earlier = Earlier(schema=before.schema, paths=known)
@@ -174,6 +175,22 @@ class Described:
             if moved:
                 self.notes.append(f"{moved:,} of the given files are, byte for byte, ones that were read before; they were not added again")
         self._open_anew = batches.opened([(size, known) for size, known in self._new_files], last, replace=self.settings.replace)
+
+    def _none_grown(self, given: Sequence[tuple[str, int, str]], new: Sequence[int]) -> None:
+        """UsageError where a new file begins with an earlier one that is not given itself."""
+        there = {known for _, _, known in given}
+        earlier: dict[int, set[str]] = {}
+        for size, known in (file for batch in self.closed for file in batch.files):
+            if known not in there:
+                earlier.setdefault(size, set()).add(known)
+        for no in new if earlier else ():
+            path, size, _ = given[no]
+            if batches.has_grown(path, size, earlier):
+                raise UsageError(
+                    f"file {no + 1} of the input: begins with all bytes of a file that an earlier run has read, whose documents would be "
+                    "there twice; --append takes files that are new. Put what is new into a file of its own; if the documents are to come "
+                    "again, give the earlier file as well; or run over all files with --replace, without --append"
+                )
 
     def _same_index(self, described: Mapping[str, Any], there: Sequence[Batch]) -> None:
         """UsageError where the index was made with another key, other settings, columns, finders or another version."""
@@ -263,7 +280,7 @@ class Described:
                 "sample": self.settings.sample,
                 "files": [[size, known] for one in there for size, known in one.files],
                 "batches": [one.to_json() for one in there],
-                "documents": self.documents.to_json(),
+                "documents": self.documents.to_json(self.work),
                 "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
                 "ranges": self.ranges,

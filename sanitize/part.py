@@ -304,6 +304,23 @@ class Editor(Part):
         return None
 
 
+class LinkingEditor(Editor):
+    """An editor with the setting `linked`: whether what is one person's is replaced alike."""
+
+    linked: bool = False
+
+    @property
+    def links(self) -> bool:
+        """With `linked`."""
+        return self.linked
+
+    def fits(self, schema: pa.Schema | None) -> None:
+        if self.linked and "PERSON" not in self.kinds:
+            raise PlanError(
+                f"edit.use = {self.use!r}: linked = true is about people; add PERSON to its kinds and to find.kinds, or leave linked out"
+            )
+
+
 class Dropper(Part):
     """A part that drops whole documents. `reason` stands in the table `drops`."""
 

@@ -4,6 +4,7 @@
 
 A person is an entity of the index (`entity_id`); a value without one is a person of its own. Inside one document such a value joins the
 one other person there whose words it says (`Anna`, `A. Smith` and `asmith@` join `Anna Smith`); where several could be meant it joins none.
+Words are compared without accents (sanitize/named.py).
 
 An identity is a map of words, and what was the same stays the same: each word of a person's names and addresses has one new word in
 a scope, a given name for a given name and a surname for a surname, drawn by the PRF under (key, scope, person, word). A mention is
@@ -29,21 +30,22 @@ from sanitize.errors import ResourceError
 from sanitize.keyed import U64, Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import joined, reshaped
 from sanitize.kinds.kind import kind as kind_named
-from sanitize.kinds.person import Words, cased, listed, stores
-from sanitize.spans import I64, Buffers, arrow, cut, matches, splice
+from sanitize.kinds.person import cased, plain, stores
+from sanitize.named import ADDRESS as ADDRESS
+from sanitize.named import ALONE, MIDDLE, NAME, forms_of, given_names, ranked, words_of
+from sanitize.named import FIRST as FIRST
+from sanitize.named import LAST as LAST
+from sanitize.named import PERSON as PERSON
+from sanitize.repeats import components
+from sanitize.spans import I64, Buffers, arrow, splice
 
-PERSON, ADDRESS = "PERSON", "EMAIL_ADDRESS"
 KINDS = (PERSON, ADDRESS)
-FIRST, LAST, MIDDLE, ALONE = 0, 1, 2, 3  # what a word is in its name: the first two are the numbers of the anchors as well
 DOMAIN, TLD = 2, 3  # anchors of addresses
 NONE = -1
 _DOUBLED = 16  # attempts with single words of the lists; then two of them make one
 _ANCHORED = 8  # attempts with one anchor
 _FREE = 32  # from here on no anchor is kept
 _ATTEMPTS = 64
-_LETTERS = r"[\p{L}\p{M}]+"
-# how a local part is made of a given name (`f`, `F`: its letter) and a surname
-_FORMS = ("fl", "lf", "Fl", "fL", "lF", "Lf", "FL")
 
 Real = Callable[[str, I64], npt.NDArray[np.bool_]]
 Tail = Callable[[I64, Draws, I64], pa.LargeStringArray]
@@ -51,25 +53,26 @@ Tail = Callable[[I64, Draws, I64], pa.LargeStringArray]
 
 @dataclass(frozen=True, repr=False)
 class Entities:
-    """Whose each value is over the corpus (`value_id` ascending), and the `words` and `pairs` (given name and surname) of each person."""
+    """Whose each value is over the corpus (`value_id` ascending), and the `words` and `names` (given name, what stands between, surname) of
+    each person."""
 
     value_id: I64
     entity_id: I64
     words: pl.DataFrame
-    pairs: pl.DataFrame
+    names: pl.DataFrame
 
     @classmethod
     def of(cls, table: pl.DataFrame) -> Entities:
         """From rows of value_id, entity_id, kind and value."""
         table = table.sort("value_id")
         texts = table.select("kind", "value").with_row_index("text")
-        words, pairs = _words(texts)
+        words, names = words_of(texts)
         person = table.select(person="entity_id").with_row_index("text")
         return cls(
             table["value_id"].to_numpy(),
             table["entity_id"].to_numpy(),
-            _ranked(words.join(person, on="text"), "person"),
-            pairs.join(person, on="text").select("person", "first", "last").unique(),
+            ranked(words.join(person, on="text"), "person"),
+            names.join(person, on="text").select("person", *NAME).unique(),
         )
 
     def of_values(self, ids: I64) -> tuple[I64, npt.NDArray[np.bool_]]:
@@ -87,70 +90,18 @@ def entities(path: Path, _time: int) -> Entities:
     return Entities.of(pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(pl.col("kind").cast(pl.String)))
 
 
-# ------------------------------------------------------------------------------------------------------------------------------- words
-
-
-def _words(texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The words of some texts (columns text, kind, value): text, start, stop (in the value), word in small letters, letter, role, name
-    (of a person's name, not of an address); and the pairs of given name and surname: text, first, last."""
-    frames = [_of_names(texts.filter(pl.col("kind") == PERSON)), _of_addresses(texts.filter(pl.col("kind") == ADDRESS))]
-    words = pl.concat(frames)
-    whole = words.filter(~pl.col("letter"))
-    first, last = (whole.filter(pl.col("role") == role).unique("text", keep="first", maintain_order=True) for role in (FIRST, LAST))
-    pairs = first.select("text", first="word").join(last.select("text", last="word"), on="text")
-    return words, pairs
-
-
-def _of_names(texts: pl.DataFrame) -> pl.DataFrame:
-    found = Words.of(texts["value"])
-    role = np.where(found.first, FIRST, np.where(found.final, LAST, MIDDLE))
-    alone = np.bincount(found.row[~found.stays], minlength=texts.height) == 1 if len(found.row) else np.ones(texts.height, np.bool_)
-    role = np.where(alone[found.row], ALONE, role)
-    base = found.buffers.offsets[found.row]
-    frame = _frame(texts, found.row, found.start - base, found.stop - base, found.text, role, name=True)
-    return frame.filter(pl.Series(~found.stays))
-
-
-def _of_addresses(texts: pl.DataFrame) -> pl.DataFrame:
-    """Of the local part: its first run of letters is a given name and its last a surname, where it has several."""
-    split = kind_named(ADDRESS).split
-    assert split is not None
-    parts = split(texts["value"])
-    rows, starts, stops, words = [], [], [], []
-    before = parts["lead"].str.len_bytes().to_numpy().astype(np.int64)
-    for name, gap in (("first", "sep"), ("last", "at")):
-        buffers = Buffers.of(arrow(parts[name]))
-        start, stop = matches(buffers, _LETTERS)
-        row = np.searchsorted(buffers.offsets, start, side="right") - 1
-        shift = before[row] - buffers.offsets[row]
-        rows.append(row)
-        starts.append(start + shift)
-        stops.append(stop + shift)
-        words.append(pl.Series(cut(buffers, start, stop), dtype=pl.String))
-        before = before + (parts[name].str.len_bytes() + parts[gap].str.len_bytes()).to_numpy().astype(np.int64)
-    row, start, stop = (np.concatenate(some) for some in (rows, starts, stops))
-    order = np.lexsort((start, row))
-    row = row[order]
-    new, final = np.append(True, np.diff(row) != 0)[: len(row)], np.append(np.diff(row) != 0, True)[: len(row)]
-    role = np.where(new & final, ALONE, np.where(new, FIRST, np.where(final, LAST, MIDDLE)))
-    return _frame(texts, row, start[order], stop[order], pl.concat(words).gather(order), role, name=False)
-
-
-def _frame(texts: pl.DataFrame, row: I64, start: I64, stop: I64, words: pl.Series, role: I64, *, name: bool) -> pl.DataFrame:
-    word = words.str.to_lowercase().str.normalize("NFKC")
-    columns = {"text": texts["text"].gather(row), "start": start, "stop": stop, "old": words, "word": word, "role": role.astype(np.int64)}
-    return pl.DataFrame(columns).with_columns(letter=pl.col("old").str.len_chars() == 1, name=pl.lit(name))
-
-
-def _ranked(words: pl.DataFrame, *of: str) -> pl.DataFrame:
-    """What each word of two letters or more is: the place in a name says it before that in an address, and that before a word alone. In
-    `code`, four times the rank and the role."""
-    rank = pl.when(pl.col("role") == ALONE).then(2).when("name").then(0).otherwise(1)
-    codes = words.filter(~pl.col("letter")).select(*of, "word", code=rank * 4 + pl.col("role"))
-    return codes.group_by(*of, "word").agg(pl.col("code").min())
-
-
 # ----------------------------------------------------------------------------------------------------------------------------- persons
+
+
+@dataclass(frozen=True, repr=False)
+class _Script:
+    """How mentions are spelled: `tokens` (token, row, group, start, stop, old, letter, role, name, way, `said`: the role that a word is
+    drawn for), the `pieces` of each in order (token, entry, short: its letter alone, name), and `entries` (entry, group, word, role), each
+    drawn once."""
+
+    tokens: pl.DataFrame
+    pieces: pl.DataFrame
+    entries: pl.DataFrame
 
 
 class Cast:
@@ -164,7 +115,7 @@ class Cast:
         rows = mentions.group_by(on).agg(pl.col("goes").any(), stays=(~pl.col("goes")).any()).sort(on)
         texts = rows.select("kind", "value").unique(maintain_order=True).with_row_index("text")
         self.texts = texts
-        self.tokens, pairs = _words(texts)
+        self.tokens, names = words_of(texts)
         person, linked = known.of_values(rows["value_id"].to_numpy())
         if "person" in rows.columns:
             person, linked, merge = rows["person"].to_numpy(), np.ones(rows.height, np.bool_), False
@@ -172,112 +123,108 @@ class Cast:
         rows = rows.with_columns(person=pl.Series(person, dtype=pl.Int64), linked=pl.Series(linked))
         rows = rows.with_columns(own=pl.col("person"))
         if merge:
-            rows = _merged(rows, self._words_of(rows), self.tokens)
-            rows = _merged_by_form(rows, self._forms_of(rows, pairs), self._words_of(rows), self.tokens)
+            rows = _of_one_name(rows, names)
+            rows = _merged(rows, self._words_of(rows), self._forms_of(rows, names), self.tokens)
+            rows = _merged_by_form(rows, self._forms_of(rows, names), self.tokens)
         groups = rows.select("scope", "person", "seed").unique().sort("scope", "person").with_row_index("group")
         self.groups = groups
         self.rows = rows.join(groups.select("scope", "person", "group"), on=["scope", "person"], maintain_order="left").with_row_index(
             "row"
         )
         self.of = mentions.select(on).join(self.rows.select(*on, "row"), on=on, maintain_order="left")["row"].to_numpy().astype(np.int64)
-        self.words, self._forms = self._words_of(self.rows), self._forms_of(self.rows, pairs)
+        self.words, self._forms = self._words_of(self.rows), self._forms_of(self.rows, names)
 
     def _words_of(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The words of each person: scope, person, word, code."""
         here = rows.select("scope", "person", "text").join(self.tokens, on="text")
         mine = rows.filter("linked").select("scope", "person").unique().join(self._known.words, on="person")
-        both = pl.concat([_ranked(here, "scope", "person"), mine.select("scope", "person", "word", "code")])
+        both = pl.concat([ranked(here, "scope", "person"), mine.select("scope", "person", "word", "code")])
         return both.group_by("scope", "person", "word").agg(pl.col("code").min())
 
-    def _forms_of(self, rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-        """What may stand for a given name and a surname in an address: scope, person, form, how, first, last."""
-        here = rows.select("scope", "person", "text").join(pairs, on="text").select("scope", "person", "first", "last")
-        mine = rows.filter("linked").select("scope", "person").unique().join(self._known.pairs, on="person")
-        both = pl.concat([here, mine.select("scope", "person", "first", "last")]).unique()
-        letters = {"f": pl.col("first"), "l": pl.col("last"), "F": pl.col("first").str.slice(0, 1), "L": pl.col("last").str.slice(0, 1)}
-        forms = [both.with_columns(form=letters[how[0]] + letters[how[1]], how=pl.lit(no)) for no, how in enumerate(_FORMS)]
-        every = pl.concat(forms).sort("scope", "person", "form", "how", "first", "last")
-        return every.unique(["scope", "person", "form"], keep="first", maintain_order=True)
+    def _forms_of(self, rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+        """What may stand for each person's names in an address: scope, person, and what `forms_of` gives."""
+        here = rows.select("scope", "person", "text").join(names, on="text").select("scope", "person", *NAME)
+        mine = rows.filter("linked").select("scope", "person").unique().join(self._known.names, on="person")
+        return forms_of(pl.concat([here, mine.select("scope", "person", *NAME)]).unique())
 
     # ---- what is drawn ----
 
-    def _script(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """How each mention that goes is spelled, and with which words.
-
-        A token becomes one word, or a letter of one, or two of them; each is an entry (group, word, role) that is drawn once.
-        """
+    def _script(self) -> _Script:
+        """How each mention that goes is spelled: the pieces that each of its tokens becomes."""
         here = self.rows.filter("goes").select("row", "group", "scope", "person", "text", "kind").join(self.tokens, on="text")
         here = here.join(self.words, on=["scope", "person", "word"], how="left").with_columns(
             rank=(pl.col("code") // 4).fill_null(2), told=(pl.col("code") % 4).fill_null(ALONE)
         )
         here = here.join(
-            self._forms.rename({"form": "word", "first": "form_first", "last": "form_last"}), on=["scope", "person", "word"], how="left"
+            self._forms.select("scope", "person", "how", "part", word="form"), on=["scope", "person", "word"], how="left"
+        ).with_row_index("token")
+        surname = self.words.filter(pl.col("code") % 4 == LAST).sort("scope", "person", "word")
+        surname = surname.unique(["scope", "person"], keep="first").select("scope", "person", theirs="word")
+        here = here.join(surname, on=["scope", "person"], how="left")
+        given = pl.col("word").is_in(given_names().implode())
+        address = ~pl.col("name") & ~pl.col("letter")
+        alone = pl.col("role") == ALONE
+        formed = address & pl.col("how").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
+        lone = pl.when(given).then(FIRST).otherwise(LAST)  # nothing but the word says what it is
+        role = pl.when(pl.col("told") == ALONE).then(lone).otherwise("told")
+        letter_role = pl.when(alone).then(FIRST).otherwise("role")
+        way = pl.coalesce(
+            pl.when("letter").then(pl.lit("letter")),
+            pl.when(formed).then(pl.lit("form")),
+            pl.when(address & (pl.col("rank") == 2)).then(pl.lit("local")),
+            pl.lit("word"),
+        )
+        local = pl.format("{}s{} {}w{}", pl.lit(FIRST), "word", pl.lit(LAST), pl.coalesce("theirs", "word"))
+        how = pl.coalesce(
+            pl.when(pl.col("way") == "letter").then(pl.format("{}s{}", letter_role, "word")),
+            pl.when(pl.col("way") == "form").then("how"),
+            pl.when(pl.col("way") == "local").then(local),
+            pl.format("{}w{}", role, "word"),
+        )
+        out = here.with_columns(way=way).with_columns(how=how, said=role)
+        tokens = out.select("token", "row", "group", "start", "stop", "old", "letter", "role", "name", "way", "said").sort("row", "start")
+        pieces = out.select("token", "group", "scope", "person", "name", how=pl.col("how").str.split(" ")).explode("how")
+        pieces = pieces.with_columns(
+            role=pl.col("how").str.slice(0, 1).cast(pl.Int64),
+            short=pl.col("how").str.slice(1, 1) == "s",
+            word=pl.col("how").str.slice(2),
         )
         # a letter is that of the person's word in its place
         initials = self.words.with_columns(letter_of=pl.col("word").str.slice(0, 1), role=pl.col("code") % 4, whole="word")
         initials = initials.sort("scope", "person", "whole").unique(["scope", "person", "letter_of", "role"], keep="first")
         initials = initials.select("scope", "person", "role", "whole", word="letter_of")
-        here = here.join(initials, on=["scope", "person", "role", "word"], how="left")
-        surname = (
-            self._forms.sort("scope", "person", "last").unique(["scope", "person"], keep="first").select("scope", "person", theirs="last")
-        )
-        here = here.join(surname, on=["scope", "person"], how="left")
-        given = pl.col("word").is_in(pl.Series(sorted(listed()[0])).implode())
-        formed = ~pl.col("name") & ~pl.col("letter") & pl.col("how").is_not_null() & (pl.col("rank") > 0)
-        lone = pl.when(given).then(FIRST).otherwise(LAST)  # nothing but the word says what it is
-        alone = ~pl.col("name") & ~pl.col("letter") & (pl.col("rank") == 2)
-        role = pl.when(pl.col("told") == ALONE).then(lone).otherwise("told")
-        letter_role = pl.when(pl.col("role") == ALONE).then(FIRST).otherwise("role")
-        short = pl.col("letter")
-        out = here.with_columns(
-            way=pl.when(short)
-            .then(pl.lit("letter"))
-            .when(formed)
-            .then(pl.lit("form"))
-            .when(alone)
-            .then(pl.lit("local"))
-            .otherwise(pl.lit("word")),
-        ).with_columns(
-            one=pl.when(pl.col("way") == "form").then("form_first").otherwise(pl.coalesce("whole", "word")),
-            one_role=pl.when(short).then(letter_role).when(pl.col("way").is_in(["form", "local"])).then(FIRST).otherwise(role),
-            two=pl.when(pl.col("way") == "form").then("form_last").when(pl.col("way") == "local").then(pl.coalesce("theirs", "word")),
-        )
-        ones = out.select("group", word="one", role="one_role")
-        twos = out.filter(pl.col("two").is_not_null()).select("group", word="two", role=pl.lit(LAST, pl.Int64))
-        entries = (
-            pl.concat([ones.with_columns(pl.col("role").cast(pl.Int64)), twos])
-            .unique()
-            .sort("group", "word", "role")
-            .with_row_index("entry")
-        )
-        out = out.join(
-            entries.select("group", one="word", one_role="role", first_entry="entry"), on=["group", "one", "one_role"], how="left"
-        )
-        two = entries.filter(pl.col("role") == LAST).select("group", two="word", last_entry="entry")
-        return out.join(two, on=["group", "two"], how="left").sort("row", "start"), entries
+        pieces = pieces.join(initials, on=["scope", "person", "role", "word"], how="left", maintain_order="left")
+        pieces = pieces.with_columns(word=pl.when("short").then(pl.coalesce("whole", "word")).otherwise("word"))
+        # an address may have taken for a surname what a name says is a given one
+        told = self.words.select("scope", "person", "word", told=pl.col("code") % 4).filter(pl.col("told") != ALONE)
+        pieces = pieces.join(told, on=["scope", "person", "word"], how="left", maintain_order="left")
+        pieces = pieces.with_columns(role=pl.coalesce("told", "role"))
+        entries = pieces.select("group", "word", "role").unique().sort("group", "word", "role").with_row_index("entry")
+        pieces = pieces.join(entries, on=["group", "word", "role"], maintain_order="left")
+        return _Script(tokens, pieces.select("token", "entry", "short", "name"), entries)
 
     def drawn(self, real: Real, tail: Tail, anchors: tuple[int, ...] = (), *, apart: bool = False) -> pa.LargeStringArray:
         """The text of each row of `rows` that goes (null for the others). `real` says which ids of a kind are values of the corpus; `tail`
         gives what stands from the @ on, from rows of `rows`, draws and anchors; of `anchors` one is kept for each person. With `apart`
         no word of a name is a real name by itself, as long as such words are to be had."""
-        script, entries = self._script()
+        script = self._script()
         going = np.flatnonzero(self.rows["goes"].to_numpy())
-        choices = self._choices(script, anchors)
-        names = entries.join(script.filter("name").select(entry="first_entry").unique(), on="entry", how="semi")
+        choices = self._choices(script.tokens, anchors)
+        names = script.entries.join(script.pieces.filter("name").select("entry").unique(), on="entry", how="semi", maintain_order="left")
         texts = np.full(self.rows.height, None, object)
         attempts = np.zeros(self.groups.height, np.int64)
         pending = np.unique(self.rows["group"].to_numpy()[going])
         taken = np.empty(0, np.uint64)
         ids = {name: self.rows["kind"].to_numpy() == name for name in KINDS}
-        owner, scope = self.rows["value_id"].to_numpy(), self.rows["scope"].to_numpy()
-        group_of = self.rows["group"].to_numpy()
+        scope, group_of = self.rows["scope"].to_numpy(), self.rows["group"].to_numpy()
+        owner = self._owners()
         for attempt in range(_ATTEMPTS):
             if not len(pending):
                 break
             open_ = np.zeros(self.groups.height, np.bool_)
             open_[pending] = True
             rows = going[open_[group_of[going]]]
-            made = self.said(script, entries, rows, attempt, self._anchor(choices, attempt), tail)
+            made = self.said(script, rows, attempt, self._anchor(choices, attempt), tail)
             form, good = np.empty(len(rows), np.int64), np.ones(len(rows), np.bool_)
             for name in KINDS:
                 mine = np.flatnonzero(ids[name][rows])
@@ -295,7 +242,8 @@ class Cast:
                 said = real(PERSON, value_ids(arrow(kind_named(PERSON).normalise(new)), PERSON, self._key))
                 whole &= _all_of(~said, some_words["group"].to_numpy(), self.groups.height)
             some = np.flatnonzero(whole[group_of[rows]])
-            # of two persons that would say the same in a scope the first has it; two values of one person say two things
+            # of two persons that would say the same in a scope the first has it; two values of one person say two things, unless only
+            # accents tell them apart
             _, first, which = np.unique(pair[some], return_index=True, return_inverse=True)
             alone = owner[rows[some]] == owner[rows[some[first[which]]]]
             fine = np.ones(len(rows), np.bool_)
@@ -314,61 +262,60 @@ class Cast:
         self.attempts = attempts
         return pa.array(texts, pa.large_string())
 
+    def _owners(self) -> I64:
+        """The value of each row; of values of one person that only accents tell apart the smallest."""
+        normal = [kind_named(name).normalise(self.texts.filter(pl.col("kind") == name)["value"]) for name in KINDS]
+        texts = pl.concat([self.texts.filter(pl.col("kind") == name).select("text", "kind") for name in KINDS])
+        told = self.rows.join(texts.with_columns(plain=plain(pl.concat(normal))), on=["text", "kind"], how="left", maintain_order="left")
+        return told.select(pl.col("value_id").min().over("group", "kind", "plain")).to_series().to_numpy()
+
     def short(self) -> pl.DataFrame:
-        """The names of one word, with or without letters, that mean another person of their scope: columns row, person."""
+        """The names of one word, with or without letters, that mean another person of their scope: columns row, person. `Jean-Paul` is
+        one word."""
         other = self.rows.filter(pl.col("kind") == PERSON, pl.col("person") != pl.col("own"))
-        words = other.join(self.tokens.filter(~pl.col("letter")), on="text").group_by("row", "person").len()
-        return words.filter(pl.col("len") == 1).select("row", "person")
+        words = other.join(self.tokens.filter(~pl.col("letter")), on="text").group_by("row", "person")
+        found = words.agg(one=(pl.len() == 1) | (pl.col("role") == ALONE).all())
+        return found.filter("one").select("row", "person")
 
     def again(self, attempts: I64, tail: Tail) -> pa.LargeStringArray:
         """The text of every row, by the attempt that is known of its group; nothing is asked."""
-        script, entries = self._script()
+        script = self._script()
         group, none = self.rows["group"].to_numpy(), np.full(self.groups.height, NONE)
         texts = np.full(self.rows.height, None, object)
         for attempt in np.unique(attempts).tolist():
             rows = np.flatnonzero(attempts[group] == attempt)
-            texts[rows] = self.said(script, entries, rows, attempt, none, tail).to_numpy(zero_copy_only=False)
+            texts[rows] = self.said(script, rows, attempt, none, tail).to_numpy(zero_copy_only=False)
         return pa.array(texts, pa.large_string())
 
-    def said(self, script: pl.DataFrame, entries: pl.DataFrame, rows: I64, attempt: int, anchor: I64, tail: Tail) -> pa.LargeStringArray:
+    def said(self, script: _Script, rows: I64, attempt: int, anchor: I64, tail: Tail) -> pa.LargeStringArray:
         """Some rows in the words that an attempt of their group draws."""
         group = self.rows["group"].to_numpy()
         mine = np.zeros(self.groups.height, np.bool_)
         mine[group[rows]] = True
-        some = entries.filter(pl.Series(mine[entries["group"].to_numpy()]))
-        new = np.full(entries.height, "", object)
-        new[some["entry"].to_numpy()] = self._new(some, attempt, anchor)
+        some = script.entries.filter(pl.Series(mine[script.entries["group"].to_numpy()]))
+        new = some.select("entry", new=pl.Series(self._new(some, attempt, anchor), dtype=pl.String))
         place = np.full(self.rows.height, -1, np.int64)
         place[rows] = np.arange(len(rows))
-        tokens = script.filter(pl.Series(place[script["row"].to_numpy()] >= 0))
+        tokens = script.tokens.filter(pl.Series(place[script.tokens["row"].to_numpy()] >= 0))
         tokens = tokens.with_columns(place=pl.Series(place[tokens["row"].to_numpy()])).sort("place", "start")
-        one = pl.Series(new[tokens["first_entry"].to_numpy()], dtype=pl.String)
-        two = pl.Series(new[tokens["last_entry"].fill_null(0).to_numpy()], dtype=pl.String)
+        piece = pl.when("short").then(pl.col("new").str.slice(0, 1)).otherwise("new")
+        shown = (
+            script.pieces.join(new, on="entry", maintain_order="left").group_by("token", maintain_order=True).agg(text=piece.str.join(""))
+        )
+        shown_text = tokens.join(shown, on="token", how="left", maintain_order="left")["text"]
         its = anchor[tokens["group"].to_numpy()]
         kept = np.isin(its, (FIRST, LAST))
         # an address of one part keeps all of it, or nothing
         whole = kept & (tokens["way"] == "local").to_numpy()
-        stays = whole | ((tokens["way"] == "word").to_numpy() & kept & (tokens["one_role"].to_numpy() == its))
-        frame = tokens.select("way", "how").with_columns(one=one, two=two)
-        letters = {"f": pl.col("one"), "l": pl.col("two"), "F": pl.col("one").str.slice(0, 1), "L": pl.col("two").str.slice(0, 1)}
-        formed = pl.coalesce(pl.when(pl.col("how") == no).then(letters[how[0]] + letters[how[1]]) for no, how in enumerate(_FORMS))
-        shown = frame.select(
-            pl.when(pl.col("way") == "form")
-            .then(formed)
-            .when(pl.col("way") == "local")
-            .then(letters["F"] + letters["l"])
-            .when(pl.col("way") == "letter")
-            .then(letters["F"])
-            .otherwise("one")
-        ).to_series()
+        stays = whole | ((tokens["way"] == "word").to_numpy() & kept & (tokens["said"].to_numpy() == its))
         values = self.rows["value"].gather(rows)
         is_address = (self.rows["kind"].gather(rows) == ADDRESS).to_numpy()
         heads = _heads(values, is_address)
         buffers = Buffers.of(arrow(heads))
         base = buffers.offsets[tokens["place"].to_numpy()]
         start, stop = base + tokens["start"].to_numpy(), base + tokens["stop"].to_numpy()
-        shown = pl.select(pl.when(pl.Series(stays)).then(tokens["old"]).otherwise(cased(shown, tokens["old"]))).to_series()
-        made = pl.Series(splice(buffers, start, stop, arrow(shown)), dtype=pl.String)
+        spelled = pl.select(pl.when(pl.Series(stays)).then(tokens["old"]).otherwise(cased(shown_text, tokens["old"]))).to_series()
+        made = pl.Series(splice(buffers, start, stop, arrow(spelled)), dtype=pl.String)
         where = np.flatnonzero(is_address)
         if not len(where):
             return arrow(made)
@@ -401,20 +348,20 @@ class Cast:
 
     # ---- anchors ----
 
-    def _choices(self, script: pl.DataFrame, anchors: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    def _choices(self, tokens: pl.DataFrame, anchors: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         """Which anchors each group may have: those of `anchors` that leave no name as it is, and of these the ones that a kept mention
         shows, where there is one."""
         count = self.groups.height
         may, shown = (np.zeros((count, 4), np.bool_) for _ in range(2))
         if not anchors:
             return may
-        several = script.filter(pl.len().over("row") > 1, ~pl.col("letter")).filter(pl.col("role").is_in([FIRST, LAST]))
+        several = tokens.filter(~pl.col("letter"), pl.col("role").is_in([FIRST, LAST]))
         may[several["group"].to_numpy(), several["role"].to_numpy()] = True
-        formed = script.filter(pl.col("way").is_in(["form", "local"]))["group"].to_numpy()
+        formed = tokens.filter(pl.col("way").is_in(["form", "local"]))["group"].to_numpy()
         may[formed, FIRST] = may[formed, LAST] = True
         # a name of one word would stand there as it is
-        alone = script.filter("name", pl.len().over("row") == 1)
-        may[alone["group"].to_numpy(), np.minimum(alone["one_role"].to_numpy(), MIDDLE)] = False
+        alone = tokens.filter("name", pl.col("role") == ALONE)
+        may[alone["group"].to_numpy(), np.minimum(alone["said"].to_numpy(), MIDDLE)] = False
         addresses = self.rows.filter("goes", pl.col("kind") == ADDRESS)["group"].to_numpy()
         for each in (DOMAIN, TLD):
             may[addresses, each] = True
@@ -464,21 +411,47 @@ def _all_of(good: npt.NDArray[np.bool_], group: I64, count: int) -> npt.NDArray[
 # ----------------------------------------------------------------------------------------------------------------- who is meant by what
 
 
-def _merged(rows: pl.DataFrame, words: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
+def _of_one_name(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """The rows with one person for all of a scope who have the same given name and surname, also where the index knows them apart by their
+    addresses; what stands between may be left out, and is no other letter."""
+    said = rows.filter(pl.col("kind") == PERSON).select("scope", "person", "linked", "text").join(names, on="text")
+    alike = pl.struct("scope", "given", "surname")
+    letters = pl.col("between").str.slice(0, 1).filter(pl.col("between") != "").n_unique().over(alike)
+    said = said.filter(letters < 2, pl.col("person").n_unique().over(alike) > 1)
+    if not said.height:
+        return rows
+    # one that the index knows comes first
+    people = (
+        said.group_by("scope", "person").agg(pl.col("linked").any()).sort("scope", pl.col("linked").not_(), "person").with_row_index("no")
+    )
+    said = said.join(people.select("scope", "person", "no"), on=["scope", "person"]).with_columns(first=pl.col("no").min().over(alike))
+    gone, stays = components(*(said[name].to_numpy().astype(np.int64) for name in ("first", "no")))
+    to = people.select("scope", "person")[gone].with_columns(other=people["person"].gather(stays), known=people["linked"].gather(stays))
+    found = rows.join(to, on=["scope", "person"], how="left", maintain_order="left")
+    return found.with_columns(person=pl.coalesce("other", "person"), linked=pl.coalesce("known", "linked")).drop("other", "known")
+
+
+def _merged(rows: pl.DataFrame, words: pl.DataFrame, forms: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
     """The rows with the person that each value without an entity means: the only one of its scope that has all its words, initials
-    too. What stands between given name and surname does not count."""
+    too. What stands between given name and surname does not count. Words of addresses may be a part of a name (`jp.martin@`)."""
     linked = rows.filter("linked").select("scope", "person").unique().with_columns(linked=pl.lit(True))
-    said = words.filter(pl.col("code") % 4 != MIDDLE).select("scope", "person", "word")
+    said = words.filter(pl.col("code") % 4 != MIDDLE)
     said = said.join(linked, on=["scope", "person"], how="left").with_columns(pl.col("linked").fill_null(False))
     said = said.with_columns(size=pl.len().over("scope", "person"))
     mine = said.filter(~pl.col("linked"))
-    pairs = mine.join(said, on=["scope", "word"], suffix="_other").filter(pl.col("person") != pl.col("person_other"))
+    sizes = said.select("scope", "person", "linked", "size").unique()
+    parts = forms.filter("part").select("scope", "person", word="form").join(sizes, on=["scope", "person"])
+    parts = mine.filter(pl.col("code") // 4 == 1).join(parts, on=["scope", "word"], suffix="_other")
+    pairs = mine.join(said, on=["scope", "word"], suffix="_other")
+    columns = ["scope", "person", "person_other", "word", "size", "size_other", "linked_other"]
+    pairs = pl.concat([some.select(columns).with_columns(part=pl.lit(part)) for some, part in ((pairs, False), (parts, True))])
+    pairs = pairs.filter(pl.col("person") != pl.col("person_other"))
     pairs = pairs.group_by("scope", "person", "person_other").agg(
-        pl.len(), pl.col("size").first(), pl.col("size_other").first(), pl.col("linked_other").first()
+        pl.col("word").n_unique().alias("len"), pl.col("size", "size_other", "linked_other").first(), pl.col("part").any()
     )
     pairs = pairs.filter(
         pl.col("len") == pl.col("size"),
-        (pl.col("size_other") > pl.col("size")) | pl.col("linked_other") | (pl.col("person_other") < pl.col("person")),
+        (pl.col("size_other") > pl.col("size")) | pl.col("linked_other") | pl.col("part") | (pl.col("person_other") < pl.col("person")),
     )
     if not pairs.height:
         return rows
@@ -488,9 +461,14 @@ def _merged(rows: pl.DataFrame, words: pl.DataFrame, tokens: pl.DataFrame) -> pl
         .select("scope", "person", "text")
         .join(tokens.filter("letter", pl.col("role").is_in([FIRST, LAST])).select("text", letter_said="word"), on="text")
     )
-    of_them = (
-        said.select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)).unique().with_columns(there=pl.lit(True))
+    of_them = pl.concat(
+        [
+            said.select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)),
+            # `K. Allen` may be `Phillip K. Allen`
+            rows.join(tokens, on="text").select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)),
+        ]
     )
+    of_them = of_them.unique().with_columns(there=pl.lit(True))
     other = pairs.join(letters, on=["scope", "person"]).join(of_them, on=["scope", "person_other", "letter_said"], how="left")
     pairs = pairs.join(other.filter(pl.col("there").is_null()), on=["scope", "person", "person_other"], how="anti")
     # only those that mean nobody else are meant
@@ -498,11 +476,12 @@ def _merged(rows: pl.DataFrame, words: pl.DataFrame, tokens: pl.DataFrame) -> pl
     return _joined(rows, pairs.join(inner, on=["scope", "person_other"], how="anti"))
 
 
-def _merged_by_form(rows: pl.DataFrame, forms: pl.DataFrame, words: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
+def _merged_by_form(rows: pl.DataFrame, forms: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
     """The rows with the person of each address of one word that is a form of the name of one person alone, such as `asmith`."""
     single = tokens.filter(~pl.col("name"), pl.col("role") == ALONE, ~pl.col("letter")).select("text", form="word")
     open_ = rows.filter(~pl.col("linked"), pl.col("person") == pl.col("own"), pl.col("kind") == ADDRESS).select("scope", "person", "text")
-    pairs = open_.join(single, on="text").join(forms.select("scope", "form", person_other="person"), on=["scope", "form"])
+    theirs = forms.filter(~pl.col("part")).select("scope", "form", person_other="person")
+    pairs = open_.join(single, on="text").join(theirs, on=["scope", "form"])
     return _joined(rows, pairs.filter(pl.col("person") != pl.col("person_other")))
 
 

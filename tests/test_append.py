@@ -3,6 +3,7 @@ cannot be. All people are invented."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,9 +21,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from sanitize import ask, crash, drill, plans
+from sanitize import ask, crash, plans
 from sanitize.append import one_pseudonym, without_said
-from sanitize.batches import place_of
+from sanitize.batches import has_grown, place_of
 from sanitize.corpus import Columns
 from sanitize.edit.pseudonymize import Pseudonymize
 from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceeded, SanitizeError, UsageError
@@ -80,12 +81,6 @@ class Place:
         paths = sorted(self.work.joinpath(*place).glob("*.parquet"))
         frame = pl.concat([pl.DataFrame(pq.read_table(path, partitioning=None)) for path in paths])
         return frame.with_columns(pl.selectors.categorical().cast(pl.String), pl.selectors.enum().cast(pl.String))
-
-
-@pytest.fixture(autouse=True)
-def drilled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One drill serves all runs of a plan: it follows the shapes of the documents, which matter nothing here."""
-    monkeypatch.setattr(drill, "_shapes", lambda documents: drill._USUAL)
 
 
 @pytest.fixture
@@ -420,6 +415,90 @@ def test_files_are_known_by_their_bytes(place: Place) -> None:
     log.rename(place.here / "in" / "log.1.jsonl")
     place.put("log.jsonl", [document(201)])
     assert place.append()["documents_in"] == 20
+
+
+@pytest.mark.parametrize("how", [Path.rename, shutil.copytree])
+def test_a_private_folder_at_another_place(place: Place, monkeypatch: pytest.MonkeyPatch, how: Callable[[Path, Path], object]) -> None:
+    """WORK goes on where it is, whatever it was called by when it was made; the one that it was copied from is not asked."""
+    put(place, "a.jsonl")
+    monkeypatch.chdir(place.here)
+    settings = Settings(seed=1, workers=1, rows_per_shard=PER_SHARD)
+    run([Path("in")], Path("out"), load_plan("rmft"), Path("out.private"), settings)
+    how(place.work, place.here / "elsewhere")
+    if place.work.exists():
+        shutil.rmtree(place.work / "documents")
+    place.work = place.here / "elsewhere"
+    assert len(ask.documents_of(place.work) or ()) == 1
+    assert place.append()["changed"] is False
+    assert place.append(*put(place, "b.parquet"))["documents_in"] == 13
+    place.out.rename(place.here / "moved")
+    place.out = place.here / "moved"
+    assert check(place.out, place.work, mode="fast")["leaks"] == 0
+    assert place.append(*put(place, "c.jsonl"))["documents_in"] == 20
+
+
+def elsewhere_changed(here: Path) -> None:
+    (here / "a.jsonl").write_text("\n".join((here / "a.jsonl").read_text().splitlines()[1:]) + "\n")
+
+
+def elsewhere_renamed(here: Path) -> None:
+    elsewhere_changed(here)
+    (here / "a.jsonl").rename(here / "y.jsonl")
+
+
+def elsewhere_grown(here: Path) -> None:
+    (here / "a.jsonl").rename(here / "y.jsonl")
+    with (here / "y.jsonl").open("a") as file:
+        file.write(json.dumps(document(77)) + "\n")
+
+
+ELSEWHERE: dict[str, tuple[Callable[[Path], object], bool, str]] = {
+    # what was done in the copy, whether it is given as a folder, and what is said
+    "changed": (elsewhere_changed, True, "file 1 of the input: the folder that it is in was read by an earlier run at another place"),
+    "changed, files by name": (elsewhere_changed, False, "file 1 of the input: the folder that it is in was read"),
+    "changed, another name": (elsewhere_renamed, True, "1 files that an earlier run has read at another place are gone"),
+    "grown, another name": (elsewhere_grown, False, "file 3 of the input: begins with all bytes of a file"),
+}
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_a_folder_at_another_place_is_the_same(tmp_path: Path, case: str) -> None:
+    """Its documents would be there twice."""
+    place = Place(tmp_path)
+    put(place, "a.jsonl", "b.parquet")
+    place.go()
+    change, as_folder, said = ELSEWHERE[case]
+    there = tmp_path / "there"
+    (tmp_path / "in").rename(there)
+    (there / "new.jsonl").write_text(json.dumps(document(99)) + "\n")
+    new = place.append(there)
+    assert new["documents_in"] == 14 and "2 of the given files are, byte for byte" in new["notes"][0]
+    change(there)
+    with pytest.raises(UsageError, match=said):
+        place.append(*([there] if as_folder else sorted(there.iterdir())))
+    assert len(place.texts()) == 14
+
+
+def test_a_name_that_comes_every_night_is_no_change(place: Place) -> None:
+    """Folders of their own with the same names inside."""
+    for night in range(3):
+        folder = place.here / f"night-{night}"
+        folder.mkdir()
+        (folder / "part-0.jsonl").write_text("".join(json.dumps(document(night * 4 + no)) + "\n" for no in range(4)))
+        told = place.append(folder) if night else place.go(folder)
+        assert told["documents_in"] == 4 * (night + 1)
+
+
+def test_which_files_begin_with_an_earlier_one(tmp_path: Path) -> None:
+    def grown(name: str, before: bytes, now: bytes) -> bool:
+        (tmp_path / name).write_bytes(now)
+        return has_grown(str(tmp_path / name), len(now), {len(before): {hashlib.sha256(before).hexdigest()}})
+
+    line, other = b'{"text": "%s"}\n' % (b"x" * 300), b'{"text": "y"}\n'
+    assert grown("a.jsonl", line, line + other) and grown("a.csv", line + other, line + other + line)
+    assert not grown("a.csv", line, line + other)  # the head of a table
+    assert not grown("a.jsonl", other, other + line)  # too short to tell
+    assert not grown("a.jsonl", line, line[:-1] + b" " + other) and not grown("a.jsonl", line, line)
 
 
 def test_old_files_need_not_be_there(place: Place) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ MAILS = [f"From: canary{number}@example.com\nSubject: canary\n\n" + "canary word
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> None:
+def fresh(shapes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drill, "_shapes", shapes)
     drill._DONE.clear()
 
 

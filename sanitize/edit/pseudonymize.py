@@ -36,7 +36,7 @@ from sanitize.errors import PlanError, ResourceError
 from sanitize.keyed import U64, Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import Kind, digits, grid, table_of, ungrid
 from sanitize.kinds.kind import kind as kind_named
-from sanitize.part import Batch, Counts, Editor
+from sanitize.part import Batch, Counts, LinkingEditor
 from sanitize.spans import arrow
 
 I64 = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ _ATTEMPTS = 64
 _LETTERS = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 
 
-class Pseudonymize(Editor):
+class Pseudonymize(LinkingEditor):
     """Settings: `scope`, how far a value has the same pseudonym: `corpus`, `document`, or `none` (each occurrence has its own);
     `reserved` draws from ranges that belong to nobody, as far as they go."""
 
@@ -54,21 +54,12 @@ class Pseudonymize(Editor):
     keep: Literal[0] = 0
     scope: Literal["corpus", "document", "none"] = "corpus"
     reserved: bool = False
-    linked: bool = False
     _key: Key = PrivateAttr()
     _known: dict[str, _Known] = PrivateAttr(default_factory=dict)
     _people: _People | None = PrivateAttr(default=None)
 
-    @property
-    def links(self) -> bool:
-        """With `linked`."""
-        return self.linked
-
     def fits(self, schema: pa.Schema | None) -> None:
-        if self.linked and persons.PERSON not in self.kinds:
-            raise PlanError(
-                "edit.use = 'pseudonymize': linked = true is about people; add PERSON to its kinds and to find.kinds, or leave linked out"
-            )
+        super().fits(schema)
         if self.linked and self.scope == "none":
             raise PlanError(
                 "edit.use = 'pseudonymize': linked = true gives a person one identity, with scope = \"none\" each occurrence has its own; "

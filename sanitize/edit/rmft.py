@@ -43,7 +43,7 @@ from sanitize.errors import PlanError, ResourceError
 from sanitize.keyed import Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import Kind
 from sanitize.kinds.kind import kind as kind_named
-from sanitize.part import Batch, Counts, Editor, Past
+from sanitize.part import Batch, Counts, LinkingEditor, Past
 from sanitize.persons import Entities, entities
 from sanitize.spans import arrow
 
@@ -56,14 +56,13 @@ _ANCHOR = 1 << 20  # the lane that chooses the anchor of a name, beyond those of
 _ANCHORS = {"first": persons.FIRST, "last": persons.LAST, "domain": persons.DOMAIN, "tld": persons.TLD}
 
 
-class Rmft(Editor):
+class Rmft(LinkingEditor):
     """Settings: `keep` first occurrences, `anchors`, `stores`, `avoid` (the values of the whole `corpus`, or what was `seen` before), and
     `reserved` to draw fakes from ranges that belong to nobody."""
 
     VERSION: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("firsts", "part_stores", "value_ids")
     keep: int = Field(default=1, ge=0)
-    linked: bool = False
     anchors: tuple[Anchor, ...] = ("first", "last", "domain")
     stores: Literal["corpus", "curated", "mixed"] = "corpus"
     avoid: Literal["corpus", "seen"] = "corpus"
@@ -74,16 +73,8 @@ class Rmft(Editor):
     _past: Past = PrivateAttr()
     _entities: Entities = PrivateAttr()
 
-    @property
-    def links(self) -> bool:
-        """With `linked`."""
-        return self.linked
-
     def fits(self, schema: pa.Schema | None) -> None:
-        if self.linked and persons.PERSON not in self.kinds:
-            raise PlanError(
-                "edit.use = 'rmft': linked = true is about people; add PERSON to its kinds and to find.kinds, or leave linked out"
-            )
+        super().fits(schema)
         if self.linked and self.avoid == "seen":
             raise PlanError(
                 "edit.use = 'rmft': linked = true draws identities against the whole corpus, and avoid = \"seen\" (as a stream has it) "
@@ -247,7 +238,7 @@ class Rmft(Editor):
         rows: list[npt.NDArray[np.intp]] = []
         taken: list[npt.NDArray[np.uint64]] = []  # of each attempt, sorted
         for attempt in range(_ATTEMPTS):
-            text, usable = make(pending, draws.rows(pending).again(attempt), attempt)
+            text, usable = make(pending, (draws.rows(pending) if attempt else draws).again(attempt), attempt)
             form = arrow(one.normalise(pl.Series(text)))
             ids = value_ids(form, one.name, self._key)
             # (document, variant) as one number: of two equal ones in a document the first stays

@@ -181,20 +181,28 @@ def serve(handle: int, parent: int) -> None:
 
 
 def _answer(message: bytes) -> bytes:
-    answer: Any
-    try:
+    def attempt() -> Done:
         work, place, task, memory, folder, mask = pickle.loads(message)
         os.chdir(folder)  # the parent may have moved since the child was made, and paths may be relative
         os.umask(mask)  # ... and be making files that are for nobody else
         with limited(memory), crash.asleep() if memory is not None else contextlib.nullcontext():
-            answer = measured(work, place, task)
+            return measured(work, place, task)
+
+    return packed(attempt)
+
+
+def packed(attempt: Callable[[], Done | Died], of: str = "") -> bytes:
+    """The answer that `attempt` gives, or the error it raises without its frames, pickled; `of` names the task of one that cannot be."""
+    answer: Done | Died | BaseException
+    try:
+        answer = attempt()
     except Exception as error:
         answer = error.with_traceback(None)
         answer.__context__ = answer.__cause__ = None
     try:
         return pickle.dumps(answer)
     except Exception:
-        return pickle.dumps(RuntimeError(f"a {type(answer).__name__} that cannot be passed on"))
+        return pickle.dumps(RuntimeError(f"a {type(answer).__name__}{of} that cannot be passed on"))
 
 
 def _begin(parent: int) -> None:
@@ -265,9 +273,10 @@ class _Away:
 
 
 def spared() -> None:
-    """Keep Arrow from loading pandas at the first array that is made of numbers: a third of a second and 40 MB in every process.
+    """Keep Arrow from loading pandas at the first array that is made of numbers, and at the first table that is read whole
+    (`pyarrow.dataset`): half a second and 40 MB in every process.
 
-    It looks for pandas once, and takes it as absent when it is asked in passing; whoever converts to pandas later still can.
+    It looks for pandas in these two places, and takes it as absent when it is asked in passing; whoever converts to pandas later still can.
     """
     if "pandas" in sys.modules:
         return
@@ -276,6 +285,7 @@ def spared() -> None:
     try:
         import numpy as np
         import pyarrow as pa
+        import pyarrow.dataset
 
         pa.array(np.zeros(1))
     finally:

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.engines.child import borrowed, measured, spread, steady
+from sanitize.engines.child import borrowed, measured, packed, spread, steady
 from sanitize.engines.dialect import spark as in_spark
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local, told
@@ -338,21 +338,14 @@ def attempt(stage: str, place: int) -> None:
 
 
 def _tried(work: Callable[[Any], Any], place: int, task: Any, limits: tuple[float, int] | None) -> bytes:
-    answer: Done | BaseException
-    try:
+    def attempt() -> Done | Died:
         if limits is None:
-            answer = measured(work, place, task)
-        else:
-            with borrowed() as one:
-                ((_, outcome),) = spread(one, work, [task], seconds=lambda _: limits[0], memory=limits[1])
-            answer = outcome if isinstance(outcome, Died) else Done(place, outcome.result, outcome.cpu_s, outcome.peak_rss_mb)
-    except Exception as error:
-        answer = error.with_traceback(None)
-        answer.__context__ = answer.__cause__ = None
-    try:
-        return pickle.dumps(answer)
-    except Exception:
-        return pickle.dumps(RuntimeError(f"a {type(answer).__name__} of {told(task)} that cannot be passed on"))
+            return measured(work, place, task)
+        with borrowed() as one:
+            ((_, outcome),) = spread(one, work, [task], seconds=lambda _: limits[0], memory=limits[1])
+        return outcome if isinstance(outcome, Died) else Done(place, outcome.result, outcome.cpu_s, outcome.peak_rss_mb)
+
+    return packed(attempt, f" of {told(task)}")
 
 
 # The two functions below travel to workers by value, since they are made inside a function: a worker without the package can then say so.

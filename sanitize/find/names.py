@@ -17,6 +17,8 @@ All of it on columns of words, a text by itself.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -25,6 +27,7 @@ from pydantic import PrivateAttr
 from sanitize.headers import HeaderLines, display_spans, header_lines
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import kind
+from sanitize.kinds.person import plain
 from sanitize.lexicon import (
     BODY,
     CLOSE,
@@ -60,6 +63,7 @@ _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 class Names(Finder):
     """Settings: `prose = false` mines header lines alone."""
 
+    VERSION: ClassVar[int] = 2
     prose: bool = True
     _key: Key = PrivateAttr()
 
@@ -149,9 +153,13 @@ def _personal(names: pl.Series, alike: Mask) -> Mask:
 
 
 def alike(names: pl.Series, locals_of: pl.Series) -> pl.Series:
-    """True where a word of the name, of three letters or more, stands in the local part."""
-    frame = pl.DataFrame({"row": np.arange(len(names)), "word": names.str.split(" "), "local": locals_of}).explode("word")
-    same = frame.select("row", hit=(pl.col("word").str.len_chars() > 2) & pl.col("local").str.contains(pl.col("word"), literal=True))
+    """True where a word of the name, of three letters or more, stands in the local part; accents do not count (`Jürgen`: `jurgen` and
+    `juergen`)."""
+    words = names.str.split(" ")
+    frame = pl.DataFrame({"row": np.arange(len(names)), "word": words, "local": plain(locals_of)}).explode("word")
+    frame = frame.with_columns(word=plain(frame["word"]), long=plain(frame["word"], long=True))
+    said = pl.any_horizontal(pl.col("local").str.contains(pl.col(word), literal=True) for word in ("word", "long"))
+    same = frame.select("row", hit=(pl.col("word").str.len_chars() > 2) & said)
     return same.group_by("row", maintain_order=True).agg(pl.col("hit").any()).sort("row")["hit"].fill_null(False)
 
 

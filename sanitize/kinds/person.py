@@ -24,6 +24,11 @@ LETTERS = WORD.replace(b"_", b"")  # `_Ann Roe_` holds a name
 _WORD = r"[\p{L}\p{M}]+"
 # words inside a name that are no name of their own, and stay
 _STAY = "mr|mrs|ms|miss|dr|prof|sir|van|von|der|den|de|del|della|di|da|dos|du|la|le|al|el|bin|ibn|ben|ter|ten|zu|und|y|jr|sr|ii|iii|iv"
+_COMMA = r"\A([\s\"',]*[^\s\"',][^,]*),"  # what stands before the first comma
+# letters that Unicode takes for no accented ones, and how they are written in ASCII; and where a custom writes two letters
+_UNLIKE = dict(zip("ßøłđðæœþıħ", "ss o l d d ae oe th i h".split(), strict=True))
+_LONG = dict(zip("äöüøå", "ae oe ue oe aa".split(), strict=True))
+Mask = npt.NDArray[np.bool_]
 
 
 def normalised(names: pl.Series) -> pl.Series:
@@ -41,25 +46,36 @@ def telling(names: pl.Series) -> pl.Series:
     return (names.str.len_bytes() >= 6) & ~names.str.contains(r"\A\p{L}+\z")
 
 
+def plain(names: pl.Series, *, long: bool = False) -> pl.Series:
+    """Names in small letters without accents, as addresses have them (`jose` for `José`, `gross` for `Groß`); with `long` two letters where
+    that is a custom (`juergen` for `Jürgen`)."""
+    small = names.str.to_lowercase()
+    if not small.str.contains(r"[^\x00-\x7f]").any():
+        return small
+    small = small.str.normalize("NFC").str.replace_many(_LONG) if long else small
+    return small.str.normalize("NFKD").str.to_lowercase().str.replace_all(r"\p{M}", "").str.replace_many(_UNLIKE)
+
+
 def _fake(names: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     """A name of the same shape: an initial for an initial, given names, a surname at its place, letter case and all else as it was."""
-    firsts, lasts = stores()
-    return worded(names, draws, firsts, lasts, _STAY)
+    words = Words.of(names)
+    return words.said(words.drawn(draws, *stores()), words.stays)
 
 
 def worded(values: pl.Series, draws: Draws, firsts: npt.NDArray[np.object_], lasts: npt.NDArray[np.object_], stay: str) -> pl.Series:
-    """The values with every word drawn anew: the last one (or, before a comma, the first) from `lasts`, the others from `firsts`; single
-    letters become other letters, words of the alternation `stay` are left, and letter case is as it was."""
-    words = Words.of(values, stay)
+    """The values with every word drawn anew: the last one from `lasts`, the others from `firsts`; single letters become other letters,
+    words of the alternation `stay` are left, and letter case is as it was."""
+    words = Words.of(values, stay, turned=False)
     return words.said(words.drawn(draws, firsts, lasts), words.stays)
 
 
 def _keeping(names: pl.Series, draws: Draws, part: I64) -> pl.Series:
     """The fake of each name with its given name (part 0) or its surname (part 1) left as it is, or neither (-1). What stands between is
-    drawn in any case, and a name of one word keeps nothing."""
-    words = Words.of(names, _STAY)
+    drawn in any case, and a name of one word, or of one with hyphens, keeps nothing."""
+    words = Words.of(names)
     own = np.where(words.first, 0, np.where(words.final, 1, -1))
-    several = np.bincount(words.row[own >= 0], minlength=len(names)) > 1 if len(words.row) else np.zeros(len(names), np.bool_)
+    count = len(names)
+    several = (np.bincount(words.row[words.first], minlength=count) > 0) & (np.bincount(words.row[words.final], minlength=count) > 0)
     anchored = (own >= 0) & several[words.row] & (own == part[words.row])
     return words.said(words.drawn(draws, *stores()), words.stays | anchored)
 
@@ -67,7 +83,8 @@ def _keeping(names: pl.Series, draws: Draws, part: I64) -> pl.Series:
 @dataclass(frozen=True, repr=False)
 class Words:
     """The words of some names: the row of each, its first byte and the byte after it among the bytes of all names, the text; whether it
-    `stays` (a title, a particle), is a single letter, is the surname (`final`) or the given name (`first`: the first of the others)."""
+    `stays` (a title, a particle), is a single letter, is (part of) the surname (`final`) or the given name (`first`); and its `place` in
+    the name as its identity has it, which is another for `Roe, Ann`."""
 
     names: pl.Series
     buffers: Buffers
@@ -75,51 +92,70 @@ class Words:
     start: I64
     stop: I64
     text: pl.Series
-    stays: npt.NDArray[np.bool_]
-    letter: npt.NDArray[np.bool_]
-    final: npt.NDArray[np.bool_]
+    stays: Mask
+    letter: Mask
+    final: Mask
+    first: Mask
+    place: I64
+    group: I64  # the number of its run of words between hyphens
 
     @classmethod
-    def of(cls, names: pl.Series, stay: str = _STAY) -> Words:
-        """The words of a column of names. The surname is the last word that does not stay, or those before a comma."""
+    def of(cls, names: pl.Series, stay: str = _STAY, *, turned: bool = True) -> Words:
+        """The words of a column of names. The surname is the last word that does not stay and is no letter, or the last one before a comma;
+        the given name is the first of the others. What hyphens join to one of the two (`Jean-Paul`) is part of it. With `turned` what
+        stands behind a single comma comes first, as in the identity of a name."""
         buffers = Buffers.of(arrow(names))
         starts, stops = matches(buffers, _WORD)
+        count = len(starts)
         row = np.searchsorted(buffers.offsets, starts, side="right") - 1
         words = pl.Series(cut(buffers, starts, stops), dtype=pl.String)
         initial = (words.str.len_chars() == 1).to_numpy()
         kept = words.str.to_lowercase().str.contains(rf"\A(?:{stay})\z").to_numpy()
-        commas = np.append(names.str.find(",", literal=True).fill_null(-1).to_numpy().astype(np.int64), -1)[row]
-        free = np.flatnonzero(~kept & ~initial)
-        final = np.zeros(len(row), np.bool_)
-        final[free[np.append(np.diff(row[free]) != 0, True)] if len(free) else free] = True
-        final = np.where(commas > 0, stops - buffers.offsets[row] <= commas, final)
         # a value of nothing but words that stay has its words drawn all the same
-        none = np.bincount(row[free], minlength=len(names)) == 0 if len(free) else np.ones(len(names), np.bool_)
-        return cls(names, buffers, row, starts, stops, words, kept & ~none[row], initial, final)
-
-    @property
-    def first(self) -> npt.NDArray[np.bool_]:
-        """Where the given name of each name stands, or its letter."""
-        others = np.flatnonzero(~self.stays & ~self.final)
-        found = np.zeros(len(self.row), np.bool_)
-        found[others[np.append(True, np.diff(self.row[others]) != 0)] if len(others) else others] = True
-        return found
+        stays = kept & (np.bincount(row[~kept & ~initial], minlength=len(names)) > 0)[row]
+        order = np.arange(count)
+        if turned:
+            comma = names.str.extract(_COMMA).str.len_bytes().fill_null(len(buffers.data)).to_numpy().astype(np.int64)
+            order = np.lexsort((starts, starts - buffers.offsets[row] < comma[row], row))
+        new = _opens(row)
+        place = np.empty(count, np.int64)
+        place[order] = np.arange(count) - np.maximum.accumulate(np.where(new, np.arange(count), 0))
+        free = order[(~kept & ~initial)[order]]
+        group = hyphened(buffers, row, starts, stops)
+        final = np.isin(group, group[free[_opens(row[free][::-1])[::-1]]]) & ~stays
+        others = order[(~stays & ~final)[order]]
+        first = np.isin(group, group[others[_opens(row[others])]]) & ~stays & ~final
+        return cls(names, buffers, row, starts, stops, words, stays, initial, final, first, place, group)
 
     def drawn(self, draws: Draws, firsts: npt.NDArray[np.object_], lasts: npt.NDArray[np.object_]) -> pl.Series:
         """A word for each, in small letters: a surname, a given name, or a letter."""
-        new = np.append(True, np.diff(self.row) != 0)[: len(self.row)]
-        place = np.arange(len(self.row)) - np.maximum.accumulate(np.where(new, np.arange(len(self.row)), 0))
-        bits = draws.rows(self.row).u64(place.astype(np.uint64)) >> np.uint64(32)
+        bits = draws.rows(self.row).u64(self.place.astype(np.uint64)) >> np.uint64(32)
         name = np.where(self.final, lasts[pick(bits, len(lasts))], firsts[pick(bits, len(firsts))])
         letter = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[pick(bits, 26)]
         return pl.Series(np.where(self.letter, letter, name), dtype=pl.String)
 
-    def said(self, new: pl.Series, stays: npt.NDArray[np.bool_]) -> pl.Series:
+    def said(self, new: pl.Series, stays: Mask) -> pl.Series:
         """The names with other words, each in the letter case of the one before it, but for those that stay."""
         if not len(self.row):
             return self.names
         shown = pl.select(pl.when(pl.Series(stays)).then(self.text).otherwise(cased(new, self.text))).to_series()
         return pl.Series(self.names.name, splice(self.buffers, self.start, self.stop, arrow(shown)))
+
+
+def hyphened(buffers: Buffers, row: I64, start: I64, stop: I64) -> I64:
+    """The number of the run that each word is in, of ascending words in some rows: hyphens join `Jean-Paul` and `J.-P.`."""
+    data = np.append(buffers.data, np.zeros(3, np.uint8))
+    gap, end = np.append(start[1:] - stop[:-1], 0)[: len(row)], stop
+    bare = (gap == 1) & (data[end] == 45)
+    dotted = (gap == 2) & (data[end] == 46) & (data[end + 1] == 45)
+    wide = (gap == 3) & (data[end] == 0xE2) & (data[end + 1] == 0x80) & ((data[end + 2] == 0x90) | (data[end + 2] == 0x91))
+    ends = ~(bare | dotted | wide) | np.append(row[1:] != row[:-1], True)[: len(row)]
+    return np.append(0, np.cumsum(ends))[: len(row)]
+
+
+def _opens(row: I64) -> Mask:
+    """True for the first of each run of equal numbers."""
+    return np.append(True, row[1:] != row[:-1])[: len(row)]
 
 
 def cased(new: pl.Series, old: pl.Series) -> pl.Series:

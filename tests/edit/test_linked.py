@@ -91,6 +91,36 @@ FORMS: dict[str, tuple[list[str], str]] = {
     ),
     "an address alone": (["Anna.Smith@example.com", "ANNA_SMITH@example.com"], rf"{N}\.{N}@new\.example|(?i:\1_\2)@new\.example"),
     "van der Berg": (["Cleo van der Berg", "cleo.berg@example.com"], rf"{N} van der {N}|(?i:\1\.\2)@new\.example"),
+    "accents": (
+        ["José García", "jose.garcia@example.com", "jgarcia@example.com", "José", "GARCIA, JOSE"],
+        rf"(([A-Z])[a-z]+) {N}|(?i:\1\.\3)@new\.example|(?i:\2\3)@new\.example|\1|(?i:\3, \1)",
+    ),
+    "letters without a plain form": (
+        ["Søren Łukaß", "soren.lukass@example.com", "Æthelþryð Ødegård", "aethelthryd@example.com", "aodegard@example.com"],
+        rf"{N} {N}|(?i:\1\.\2)@new\.example|(([A-Z])[a-z]+) {N}|(?i:\3)@new\.example|(?i:\4\5)@new\.example",
+    ),
+    "two letters for one": (
+        ["Jürgen Größ", "juergen.groess@example.com", "juergengroess@example.com", "jgroess@example.com"],
+        rf"(([A-Z])[a-z]+) {N}|(?i:\1\.\3)@new\.example|(?i:\1\3)@new\.example|(?i:\2\3)@new\.example",
+    ),
+    "Jean-Paul": (
+        ["Jean-Paul Martin", "Jean-Paul", "MARTIN, Jean-Paul", "Jean", "J.-P. Martin", "Mr. Martin"],
+        rf"(([A-Z])[a-z]+)-(([A-Z])[a-z]+) {N}|\1-\3|(?i:\5), \1-\3|\1|\2\.-\4\. \5|Mr\. \5",
+    ),
+    "addresses of Jean-Paul": (
+        ["Jean-Paul Martin", "jpmartin@example.com", "jp.martin@example.com", "jeanpaul.martin@example.com", "jean-paul@example.com"],
+        rf"(([A-Z])[a-z]+)-(([A-Z])[a-z]+) {N}|(?i:\2\4\5)@new\.example|(?i:\2\4\.\5)@new\.example|"
+        rf"(?i:\1\3\.\5)@new\.example|(?i:\1-\3)@new\.example",
+    ),
+    "initials": (
+        ["Anna M. Smith", "amsmith@example.com", "ams@example.com", "smitham@example.com"],
+        r"(([A-Z])[a-z]+) ([A-Z])\. (([A-Z])[a-z]+)|(?i:\2\3\4)@new\.example|(?i:\2\3\5)@new\.example|(?i:\4\2\3)@new\.example",
+    ),
+    "the letter between": (["Anna K. Smith", "k..smith@example.com"], rf"{N} [A-Z]\. {N}|[a-z]\.\.(?i:\2)@new\.example"),
+    "Smith-Jones": (
+        ["Mary Smith-Jones", "msmithjones@example.com", "mary.smith-jones@example.com", "Smith-Jones", "Mary Smith"],
+        rf"(([A-Z])[a-z]+) {N}-{N}|(?i:\2\3\4)@new\.example|(?i:\1\.\3-\4)@new\.example|\3-\4|\1 \3",
+    ),
     "two people": (
         ["Anna Smith", "Bob Jones", "Bob", "bjones@example.com"],
         rf"{N} {N}|(([A-Z])[a-z]+) {N}|\3|(?i:\4\5)@new\.example",
@@ -123,6 +153,18 @@ def test_an_entity_is_known_by_what_stands_in_other_documents() -> None:
     name, *others = drawn([["Anna Smith", "bluebird@example.com", "Anna"]], who)
     assert others == [address, greeting] and name.split()[0] == greeting  # not by who else is there
     assert re.fullmatch(f"[a-z]{name.split()[1].lower()}@new.example", address)
+
+
+def test_one_name_is_one_person_in_a_document() -> None:
+    """The index may know a person twice, by two addresses. John A. and John B. are two, and so are people of other documents."""
+    who = known(["Anna M. Smith", "anna@example.com"], ["Anna Smith", "bluebird@example.com"])
+    made = drawn([["Anna M. Smith", "Anna Smith", "Anna", "anna.smith@example.org", "bluebird@example.com"], ["Anna Smith"]], who)
+    expected = rf"(([A-Z])[a-z]+) [A-Z]\. {N}\|\1 \3\|\1\|(?i:\1\.\3)@new\.example\|(?i:[a-z]\3)@new\.example"
+    assert re.fullmatch(expected, "|".join(made[:5])), made
+    assert made[5].split()[0] != made[2]
+    two = known(["John A. Smith", "one@example.com"], ["John B. Smith", "other@example.com"])
+    one, other = (text.split() for text in drawn([["John A. Smith", "John B. Smith"]], two))
+    assert one[0] != other[0] and one[2] != other[2]
 
 
 def test_draws_hang_on_the_document_and_the_person_and_on_no_order() -> None:

@@ -82,7 +82,7 @@ def test_a_signal_in_every_stage(large: Any, stage: str, number: signal.Signals,
 def test_a_query_is_stopped(tmp_path: Path) -> None:
     """What DuckDB does can take minutes: a signal is heard all the same."""
     script = (
-        "import sys; from pathlib import Path; from sanitize import cli; from sanitize.engines.local import Local\n"
+        "import sys; from pathlib import Path; import duckdb; from sanitize import cli; from sanitize.engines.local import Local\n"
         "sys.argv = ['sanitize', '--version']\n"
         "def app():\n"
         "    print('begun', flush=True)\n"
