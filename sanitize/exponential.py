@@ -99,11 +99,12 @@ def draw(utilities: npt.NDArray[Any], at: F64, *, bounds: Bounds, epsilon: float
     ascending = np.sort(weight, axis=1)
     total = np.cumsum(ascending, axis=1)
     wanted = at * total[:, -1]
-    found = np.empty(len(weight), np.int64)
-    for row in range(len(weight)):  # numpy searches one sorted row at a time
-        place = min(int(np.searchsorted(total[row], wanted[row])), weight.shape[1] - 1)
-        value = ascending[row, place]
-        # of several with the same weight the one of that rank, so that the order among them is that of the candidates
-        rank = place - int(np.searchsorted(ascending[row], value))
-        found[row] = np.flatnonzero(weight[row] == value)[rank]
+    rows, last = np.arange(len(weight)), weight.shape[1] - 1
+    place = np.minimum(np.count_nonzero(total < wanted[:, None], axis=1), last)
+    value = ascending[rows, place]
+    # of several with the same weight the one of that rank, so that the order among them is that of the candidates
+    rank = place - np.count_nonzero(ascending < value[:, None], axis=1)
+    found: npt.NDArray[np.int64] = np.argmax(weight == value[:, None], axis=1)
+    for row in np.flatnonzero(rank):  # the others are the first of theirs, and mostly the only one
+        found[row] = np.flatnonzero(weight[row] == value[row])[rank[row]]
     return found

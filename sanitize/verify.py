@@ -353,7 +353,7 @@ def judge(seen: Sequence[Mapping[str, Any]], second: set[int]) -> None:
 
 def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, Any], spill: Path) -> Iterator[VerifyTask]:
     """The shards of a published corpus, each with the tables that say what was kept and replaced in it."""
-    documents = Documents.from_json(described["documents"])
+    documents = Documents.from_json(described["documents"], work)
     gone = _erased(corpus, work)
     # of another plan, or of an append that was not published, the index may hold more
     ranges = described["ranges"][: len(corpus.shards)]

@@ -257,7 +257,11 @@ def test_a_page_that_would_hold_a_value_is_not_written(published: Path, tmp_path
 
 
 def test_no_value_stands_on_page_or_figures(made: Path, tmp_path: Path) -> None:
-    report(made, to=tmp_path / "page.html", figures_to=tmp_path / "figures", format="svg")
+    (tmp_path / "figures").mkdir()
+    report(made, to=tmp_path / "page.html")
+    if made.name in ("rmft", "redact"):  # figures are drawn from what the page is made of
+        report(made, figures_to=tmp_path / "figures", format="svg")
+        assert list((tmp_path / "figures").iterdir())
     values = {row["value"] for row in rows(folders(made)[0] / "vault" / "values")}
     edits = {row["replacement"] for row in rows(folders(made)[1] / "edits") if not row["replacement"].startswith("[")} - {""}
     said = "".join(path.read_text("utf-8") for path in (tmp_path / "page.html", *(tmp_path / "figures").iterdir()))
