@@ -334,6 +334,17 @@ def test_what_a_plan_leaves_is_no_leak(tmp_path: Path) -> None:
     assert check(go(tmp_path, lines), workers=1)["leaks"] == 0
 
 
+@pytest.mark.parametrize(
+    "written", ["Blue&nbsp;Heron", "Blue&#160;Heron", "Blue\\u00a0Heron", "Blue=C2=A0Heron", "Blue%C2%A0Heron", "Bl&#xFF55;e Heron"]
+)
+def test_an_escape_is_read_in_its_compatibility_form(tmp_path: Path, written: str) -> None:
+    """What a web page writes for a no-break blank is a blank, as it is where it stands in a text by itself."""
+    needles = needles_of(tmp_path, [(MAIL, "Blue Heron")])
+    look = full._Seen(full.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
+    look.judged("text", pa.array([f"project {written} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()))
+    assert len(look.found) == 1 and set(look.found.values()) == {1}
+
+
 @pytest.mark.parametrize("way", ["NFC", "NFD"])
 def test_composed_and_decomposed_letters_are_one_value_to_both_checks(tmp_path: Path, way: str) -> None:
     """An accent of its own behind its letter, or both in one character: whichever the value was found in, the other is seen too."""
