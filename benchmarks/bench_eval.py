@@ -1,9 +1,11 @@
-"""How much faster continuations come in batches: tokens per CPU-second of one thread, batched against one prompt at a time.
+"""How much faster attacks go in batches, by CPU-seconds of one thread: continuations, and the ranking of Recollect and Rank.
 
     python -m benchmarks.bench_eval                    benchmarks/results/eval.json
 
 A GPT-2 of two layers (width 64) with random weights continues prompts of fifty tokens by 128, greedily and without an end, as
-`eval.model.Model.generate` does for the attacks; `of_transformers` compares with `generate` of transformers on the same batches.
+`eval.model.Model.generate` does for the attacks; `of_transformers` compares with `generate` of transformers on the same batches. The
+ranking scores candidates with victim and reference, in every segment of their label: all together, as `eval.reconstruction.losses` does,
+against one candidate in one segment at a time; both must give the same losses.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 from benchmarks.bench import ONE_THREAD, machine
 from benchmarks.bench_reduce import cpu_s
 
-AIMS = {"batched_of_unbatched": 20.0}
+AIMS = {"batched_of_unbatched": 20.0, "ranked_together_of_one_by_one": 5.0}
 PROMPT, NEW, VOCABULARY = 50, 128, 1024
 
 
@@ -76,12 +78,73 @@ def rates(batch: int, few: int, repeat: int) -> dict[str, Any]:
     }
 
 
+def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
+    """Candidates in segments per CPU-second, ranked together and one by one."""
+    import numpy as np
+    import polars as pl
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from eval.model import Model, learn
+    from eval.reconstruction import Attack, Records, losses, segment_losses, segments
+    from train.model import trained_tokenizer
+
+    learn()
+    torch.set_num_threads(1)
+    draws = np.random.default_rng(0)
+    words = [f"{one}{two}" for one in ("ba", "de", "ki", "lo", "mu", "ne", "ra", "su") for two in ("na", "ret", "lim", "dor", "vast")]
+
+    def said(count: int) -> str:
+        return " ".join(words[place] for place in draws.integers(len(words), size=count))
+
+    # two values in two or three places each, as in a mail; thirty to sixty words
+    masked = [
+        f"{said(9)} [PERSON-1] {said(12)} [EMAIL_ADDRESS-1] {said(8)} [PERSON-1] {said(7)}" + f" {said(5)} [EMAIL_ADDRESS-1]" * (number % 2)
+        for number in range(texts)
+    ]
+    records = Records.of(masked, [{"[PERSON-1]": ["x"], "[EMAIL_ADDRESS-1]": ["y"]}] * texts)
+    found = pl.DataFrame(
+        [(key, place, said(2), place) for key in records.keys["key"] for place in range(candidates)],
+        schema={"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64}, orient="row",
+    )  # fmt: skip
+    tokenizer = trained_tokenizer([*masked, *words], vocab=VOCABULARY, context=256)
+    models = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        config = GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=64, n_layer=2, n_head=4, initializer_range=0.25)
+        models.append(Model.of(GPT2LMHeadModel(config).eval(), tokenizer))
+    of_key = [segments(records.texts[text_no], label) for text_no, label in records.keys.select("text_no", "label").iter_rows()]
+    rows = [(before, told, after) for key, told in found.select("key", "candidate").iter_rows() for before, after in of_key[key]]
+
+    def together() -> Any:
+        return losses(*models, records, found, Attack()).select("victim", "reference").to_numpy()
+
+    def one_by_one() -> Any:
+        return np.array([[segment_losses(model, *([part] for part in row), batch=1)[0][0] for model in models] for row in rows])
+
+    spent: dict[str, list[float]] = {"together": [], "one_by_one": []}
+    made: dict[str, Any] = {}
+    for _ in range(repeat):
+        for name, work in (("together", together), ("one_by_one", one_by_one)):
+            seconds, made[name] = cpu_s(work)
+            spent[name].append(seconds)
+    assert np.allclose(made["together"], made["one_by_one"], atol=1e-4), "a batch must change nothing"
+    rates = {name: len(rows) / statistics.median(seconds) for name, seconds in spent.items()}
+    return {
+        "segments": len(rows),
+        "segments_per_cpu_s": rates,
+        "ranked_together_of_one_by_one": rates["together"] / rates["one_by_one"],
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--mb", type=int, default=100, help="taken for the sake of `make bench`; nothing here depends on it")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--few", type=int, default=8, help="prompts that are continued one by one")
+    parser.add_argument("--texts", type=int, default=40, help="masked texts whose candidates are ranked")
+    parser.add_argument("--candidates", type=int, default=12, help="of each label")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     os.environ.update(ONE_THREAD)  # before anything that reads it is imported
@@ -89,6 +152,7 @@ def main() -> None:
     about["versions"] |= {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
     result = {"date": datetime.date.today().isoformat(), "machine": about, "repeat": options.repeat, "aims": AIMS}
     result |= rates(options.batch, options.few, options.repeat)
+    result |= ranking(options.texts, options.candidates, options.repeat)
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "eval.json").write_text(json.dumps(result, indent=1) + "\n")
     for what, aim in AIMS.items():

@@ -81,4 +81,4 @@ def _cut(spans: pl.DataFrame, texts: Sequence[str]) -> pl.DataFrame:
     value = whole.bin.slice(pl.col("start_byte"), pl.col("stop_byte") - pl.col("start_byte")).cast(pl.String)
     told = spans.with_columns(start=before.str.len_chars().cast(pl.Int64), value=value)
     told = told.with_columns(stop=pl.col("start") + pl.col("value").str.len_chars().cast(pl.Int64))
-    return told.select(list(SEEN)).cast(dict(SEEN)).sort("text_no", "start", -pl.col("stop"), "kind")
+    return told.select(list(SEEN)).cast(pl.Schema(SEEN)).sort("text_no", "start", -pl.col("stop"), "kind")

@@ -126,5 +126,5 @@ def documents_of(work: Path) -> tuple[Source, ...] | None:
     from sanitize.shards import Documents, read_json
 
     index = read_json(work / "index.json")
-    sources = Documents.from_json(index["documents"]).sources if index else ()
+    sources = Documents.from_json(index["documents"], work).sources if index else ()
     return sources if all(source.is_there() for source in sources) else None

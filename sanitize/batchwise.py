@@ -25,7 +25,7 @@ from sanitize.find import patterns
 from sanitize.keyed import Key
 from sanitize.kinds.kind import every_kind
 from sanitize.lots import Sheaf
-from sanitize.matcher import Flagged, Matches, compatible
+from sanitize.matcher import Flagged, Matches, spellings
 from sanitize.part import Counts, Editor
 from sanitize.places import inside_kept, owned_by
 from sanitize.plan import Plan
@@ -206,9 +206,13 @@ class Batchwise:
             return None
         some = goes.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
         # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-        wide = some.with_columns(value=pl.Series([compatible(value) for value in some["value"]], dtype=pl.String))
-        plain = goes.with_columns(value=pl.Series(pc.ascii_lower(arrow(goes["value"]))))
-        forms = pl.concat([plain, wide]).filter(pl.col("value") != "").unique(["value", "kind"], keep="first", maintain_order=True)
+        wide = some.with_columns(value=pl.Series([spellings(value) for value in some["value"]], dtype=pl.List(pl.String))).explode("value")
+        every = pl.concat([goes, wide])
+        forms = (
+            every.with_columns(value=pl.Series(pc.ascii_lower(arrow(every["value"]))))
+            .filter(pl.col("value") != "")
+            .unique(["value", "kind"], keep="first", maintain_order=True)
+        )
         return Flagged(arrow(forms["value"]), self.number[forms["kind"].to_numpy()], forms["value_id"].to_numpy())
 
     def kept(self, found: _Found) -> tuple[tuple[Mask, ...], I64, I64, I64, I64]:

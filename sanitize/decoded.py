@@ -68,27 +68,30 @@ def views(texts: pa.LargeStringArray, wide: int, only: tuple[str, ...] = VIEWS) 
                 yield view
 
 
+_NO_BREAK = re.compile(rb"[%=][Cc]2[%=][Aa]0")  # U+00A0 as two escaped bytes
+
+
 # ---- escapes: a few bytes that stand for others ----
 
 
 def _byte(found: bytes) -> bytes:
-    """The byte that the last two characters write in hexadecimal."""
-    return bytes((int(found[-2:], 16),))
+    """The byte that the last two characters write in hexadecimal; a no-break blank, of two bytes, is a blank."""
+    return b" " if _NO_BREAK.fullmatch(found) else bytes((int(found[-2:], 16),))
 
 
 def _entity(found: bytes) -> bytes:
-    """What an HTML entity stands for; one that HTML does not know stays."""
-    return html.unescape(html.unescape(found.decode("ascii"))).encode("utf-8", "surrogatepass")
+    """What an HTML entity stands for, in its compatibility form: `&nbsp;` is a blank. One that HTML does not know stays."""
+    return unicodedata.normalize("NFKC", html.unescape(html.unescape(found.decode("ascii")))).encode("utf-8", "surrogatepass")
 
 
 def _json(found: bytes) -> bytes:
-    r"""What a backslash escape of JSON, or a `\x40` of other languages, stands for."""
+    r"""What a backslash escape of JSON, or a `\x40` of other languages, stands for, in its compatibility form."""
     found = found.lstrip(b"\\")
     code = found[:1]
     if code == b"u":
         # an escape of its own, or the two halves of a character beyond the basic plane
         units = [int(part, 16) for part in re.findall(rb"u([0-9A-Fa-f]{4})", found)]
-        return b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "replace").encode()
+        return unicodedata.normalize("NFKC", b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "replace")).encode()
     if code == b"x":
         return _byte(found)
     return {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}.get(code, code)
@@ -96,7 +99,7 @@ def _json(found: bytes) -> bytes:
 
 def _soft(found: bytes) -> bytes:
     """A byte of quoted-printable; a soft line break is nothing."""
-    return _byte(found) if len(found) == 3 and found[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
+    return _byte(found) if len(found) in (3, 6) and found[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
 
 
 def _nothing(_: bytes) -> bytes:
@@ -142,13 +145,13 @@ _ESCAPES: dict[str, tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[bytes]
         _nothing,
     ),
     "HTML": ((b"&",), re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"), _entity),
-    "URL": ((b"%",), re.compile(rb"%(?:25)*[0-9A-Fa-f]{2}"), _byte),
+    "URL": ((b"%",), re.compile(rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}"), _byte),
     "JSON": (
         (b"\\",),
         re.compile(rb"\\+(?:u[dD][89ABab][0-9A-Fa-f]{2}\\+u[dD][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"/nrtbf])"),
         _json,
     ),
-    "quoted-printable": ((b"=",), re.compile(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)"), _soft),
+    "quoted-printable": ((b"=",), re.compile(rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)"), _soft),
 }
 
 
@@ -342,8 +345,8 @@ def _table(members: bytes) -> Mask:
 
 
 _IS_DIGIT = _table(b"0123456789")
-# blanks, hyphens, dots, brackets; no-break spaces and Unicode's hyphens by their bytes
-_IN_NUMBER = _table(b"0123456789 .-/()+\t\xc2\xa0\xe2\x80\x90\x91\x92\x93\x94\x95\xaf")
+# blanks, hyphens, dots, brackets; those of Unicode by their bytes, but for those of Chinese, whose commas are of the same bytes
+_IN_NUMBER = _table(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
 _WORD = _table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 
 

@@ -195,7 +195,7 @@ def _three_lines(work: Path, run: Path) -> str:
     index = read_json(work / "index.json")
     assert index is not None
     leaves = [Leaf(column, tuple(steps)) for column, *steps in index["leaves"]]
-    found = samples(Documents.from_json(index["documents"]), leaves, run / "edits" / "00000.parquet", 200)
+    found = samples(Documents.from_json(index["documents"], work), leaves, run / "edits" / "00000.parquet", 200)
     # lines of the body that hold one value only: a sample shows one edit, and what else stands in its line as it was
     alone = [one for one in found if one.lead.strip() and one.tail.strip() and not re.search(r"[@\d<>]", one.lead + one.tail)]
     chosen = [one for kind in ("PHONE_NUMBER", "EMAIL_ADDRESS", "CREDIT_CARD") for one in [x for x in alone if x.kind == kind][:1]]

@@ -152,7 +152,7 @@ class Described:
         # an append that was not published is open; the first batch never is, as there is nothing before it
         self.closed = there if len(there) == 1 or there[-1].published else there[:-1]
         last = there[-1] if len(self.closed) < len(there) else None
-        before, roles = Documents.from_json(described["documents"]), self.settings.columns.roles
+        before, roles = Documents.from_json(described["documents"], self.work), self.settings.columns.roles
         nothing = Survey(units=[], files=[], bad=[], ignored=[], layout=Layout(schema=before.schema, roles=roles))
         self._survey(nothing)
         self._same_index(described, there)
@@ -280,7 +280,7 @@ class Described:
                 "sample": self.settings.sample,
                 "files": [[size, known] for one in there for size, known in one.files],
                 "batches": [one.to_json() for one in there],
-                "documents": self.documents.to_json(),
+                "documents": self.documents.to_json(self.work),
                 "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
                 "ranges": self.ranges,

@@ -69,9 +69,12 @@ class DrawnPart:
     @classmethod
     def of(cls, own: pl.Series, store: Store) -> DrawnPart:
         lower, case = own, np.zeros(len(own), np.int64)
-        if own.str.contains("[^\\x00-@\\[-\\x7f]").any():  # anything but ASCII without capitals
-            lower, upper, title = own.str.to_lowercase(), own.str.to_uppercase(), own.str.to_titlecase()
-            case = np.where((own == upper) & (own != lower), 1, np.where((own == title) & (own != lower), 2, 0)).astype(np.int64)
+        cased = own.str.contains("[^\\x00-@\\[-\\x7f]").arg_true()  # anything but ASCII without capitals
+        if len(cased):
+            some = own.gather(cased)
+            small, upper, title = some.str.to_lowercase(), some.str.to_uppercase(), some.str.to_titlecase()
+            case[cased.to_numpy()] = np.where((some == upper) & (some != small), 1, np.where((some == title) & (some != small), 2, 0))
+            lower = own.clone().scatter(cased, small)
         place = pc.fill_null(pc.index_in(arrow(lower), store.entries), -1)
         return cls(pa.concat_arrays([arrow(own), store.cased]), len(own), store, case, np.asarray(place, np.int64))
 

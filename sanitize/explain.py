@@ -42,7 +42,9 @@ def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None 
     """
     settings = settings or Settings()
     for url in filter(is_url, inputs):
-        raise UsageError(f"{shown_url(str(url))}: explain looks at local files only; fetch some of it, or use `sanitize run --sample 1%`")
+        raise UsageError(
+            f"{shown_url(str(url))}: explain and --dry-run look at local files only; fetch some of it, or use `sanitize run --sample 1%`"
+        )
     measured = read_curves(curves) if curves is not None else None
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         engine = Local(workers=1, spill=Path(folder) / "spill")

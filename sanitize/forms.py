@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from sanitize.decoded import VIEWS
 from sanitize.kinds.kind import every_kind
-from sanitize.matcher import Flagged, compatible
+from sanitize.matcher import Flagged, spellings
 
 I64 = npt.NDArray[np.int64]
 FULL = ("exact", "case-folded", "identity", "NFKC", *VIEWS, "digest")
@@ -41,6 +41,7 @@ _ROWS = pa.schema(
         pa.field("spelled", pa.large_string()),
     ]
 )
+_FURTHER = pa.schema([field for field in _ROWS if field.name in ("form", "kind", "value_id")])
 _PLAIN, _IDENTITY, _DIGITS, _REAL = 0, 1, 2, 3  # _REAL: a value that need not go, that no replacement may be all the same
 
 
@@ -76,6 +77,31 @@ def write_passes(
     return made, distinct
 
 
+def write_further(
+    values: Sequence[Path], edited: Sequence[str], folder: Path, also: Sequence[int] = (), alone: Sequence[int] = ()
+) -> tuple[Path, Path]:
+    """The forms of a full check that a sweep can take out of a text, in two files that `Flagged.read` takes: identity forms that no
+    spelling is, and the digits of numbers. Short ones are left out: they say little."""
+    rows = [
+        _forms_of(pl.DataFrame(pq.read_table(path, partitioning=None)), edited, also, alone).filter(
+            pl.col("what").is_in([_IDENTITY, _DIGITS])
+        )
+        for path in values
+    ]
+    every = pl.concat(rows).unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind")
+    size = pl.col("form").str.len_bytes()
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for name, what, telling in (
+        ("identity", _IDENTITY, (size >= _SHORT) & ~pl.col("form").str.contains(r"\A\p{L}+\z")),
+        ("digits", _DIGITS, size >= _SHORT_DIGITS),
+    ):
+        some = every.filter((pl.col("what") == what) & telling).select("form", "kind", "value_id")
+        made.append(folder / f"{name}.parquet")
+        pq.write_table(some.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FURTHER), made[-1], compression="lz4")
+    return made[0], made[1]
+
+
 def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], alone: Sequence[int]) -> pl.DataFrame:
     """The rows of a pass for a table of values."""
     numbers = {name: number for number, name in enumerate(every_kind())}
@@ -100,7 +126,8 @@ def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], a
 
     wide = going.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
     # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-    wide = wide.with_columns(form=pl.Series([compatible(value) for value in wide["value"]], dtype=pl.String))
+    wide = wide.with_columns(form=pl.Series([spellings(value) for value in wide["value"]], dtype=pl.List(pl.String))).explode("form")
+    wide = wide.with_columns(form=_lower(wide["form"]))
     normal = frame.with_columns(form=_lower(frame["normal"]))
     # what an identity form must be to stand for its value: not `@example.com`, which is that of `..@example.com`
     telling = ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z") & pl.col("normal").str.contains(
@@ -190,7 +217,7 @@ def _needles(path: Path, _time: int) -> Needles:
         return Flagged(forms, np.asarray(rows.column("kind"), np.int32), np.asarray(rows.column("value_id"), np.int64))
 
     plain, digits = some(what <= _IDENTITY), some(what == _DIGITS)
-    words = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).str.contains(r"\A\p{L}+\z")
+    words = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).str.contains(r"\A[\p{L}\p{M}]+\z")
     short = (plain.lengths < _SHORT) | words.to_numpy()
     common = np.zeros(len(short), np.bool_)
     for number, one in enumerate(every_kind().values()):

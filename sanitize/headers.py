@@ -11,6 +11,7 @@ has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender; indented, starred
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -81,48 +82,68 @@ class Sections:
         return known[self.index]
 
 
+@dataclass(frozen=True, repr=False)
+class Headers:
+    """The header blocks of a column of texts, looked for once, when the first span asks for its section."""
+
+    buffers: Buffers
+
+    @cached_property
+    def _found(self) -> tuple[I64, I64, I64]:
+        return blocks_of(self.buffers)
+
+    @cached_property
+    def _blocks(self) -> tuple[Buffers, I64, I64]:
+        """The blocks one after the other, and their line feeds and colons."""
+        _, low, high = self._found
+        blocks = Buffers.of(cut(self.buffers, low, high))
+        return blocks, np.flatnonzero(blocks.data == 10), np.append(np.flatnonzero(blocks.data == 58), len(blocks.data))
+
+    def sections(self, text_no: I64, starts: I64) -> Sections:
+        """The section of every span; `starts` is each span's first byte in the column, ascending."""
+        if not len(starts):
+            return Sections(np.empty(0, np.int32), [BODY])
+        mail, low, high = self._found
+        if not len(mail):
+            return Sections(np.full(len(starts), -1, np.int32), [BODY])
+        place = np.minimum(np.searchsorted(mail, text_no), len(mail) - 1)
+        in_mail = mail[place] == text_no
+        index = np.where(in_mail, np.int32(0), np.int32(-1))
+        inside = np.flatnonzero(in_mail & (starts < high[place]))
+        if not len(inside):
+            return Sections(index, [BODY])
+        blocks, feeds, colons = self._blocks
+        data, block = blocks.data, place[inside]
+        top = blocks.offsets[block]
+        # the line of each span, and from there up while the line is folded
+        after = np.concatenate([[0], feeds + 1])  # after[n] is where line n begins
+        line = np.searchsorted(feeds, starts[inside] - low[block] + top)
+        begin = np.maximum(after[line], top)
+        while True:
+            folded = ((data[begin] == 32) | (data[begin] == 9)) & (begin > top)
+            if not folded.any():
+                break
+            line = line - folded
+            begin = np.maximum(after[line], top)
+        # the field's name, from the line's first byte to its colon; a line that is no field has the name `header`
+        new = np.append(True, np.diff(begin) != 0)
+        lines, back = begin[new], np.cumsum(new) - 1
+        stops = colons[np.searchsorted(colons, lines)]
+        # a line ends with its line feed, or with its block: the last line of a text may have none
+        ending = np.minimum(np.append(feeds, len(data))[np.searchsorted(feeds, lines)], blocks.offsets[block[new] + 1])
+        stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
+        written = cut(blocks, lines, stops).dictionary_encode()
+        fields = pl.Series(written.dictionary).str.to_lowercase()
+        # a name with an @ is an address that was taken for one, and a section's name stands in reports
+        fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-?A-~]+\z")).then(fields).otherwise(pl.lit(HEADER))).to_series()
+        named = fields.to_arrow().dictionary_encode()
+        index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][back]
+        return Sections(index, [BODY, *named.dictionary.to_pylist()])
+
+
 def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
     """The section of every span of a column of texts; `starts` is each span's first byte in the column, ascending."""
-    if not len(starts):
-        return Sections(np.empty(0, np.int32), [BODY])
-    mail, low, high = blocks_of(buffers)
-    if not len(mail):
-        return Sections(np.full(len(starts), -1, np.int32), [BODY])
-    place = np.minimum(np.searchsorted(mail, text_no), len(mail) - 1)
-    in_mail = mail[place] == text_no
-    index = np.where(in_mail, np.int32(0), np.int32(-1))
-    inside = np.flatnonzero(in_mail & (starts < high[place]))
-    if not len(inside):
-        return Sections(index, [BODY])
-    blocks = Buffers.of(cut(buffers, low, high))
-    data, block = blocks.data, place[inside]
-    top = blocks.offsets[block]
-    # the line of each span, and from there up while the line is folded
-    feeds = np.flatnonzero(data == 10)
-    after = np.concatenate([[0], feeds + 1])  # after[n] is where line n begins
-    line = np.searchsorted(feeds, starts[inside] - low[block] + top)
-    begin = np.maximum(after[line], top)
-    while True:
-        folded = ((data[begin] == 32) | (data[begin] == 9)) & (begin > top)
-        if not folded.any():
-            break
-        line = line - folded
-        begin = np.maximum(after[line], top)
-    # the field's name, from the line's first byte to its colon; a line that is no field has the name `header`
-    new = np.append(True, np.diff(begin) != 0)
-    lines, back = begin[new], np.cumsum(new) - 1
-    colons = np.append(np.flatnonzero(data == 58), len(data))
-    stops = colons[np.searchsorted(colons, lines)]
-    # a line ends with its line feed, or with its block: the last line of a text may have none
-    ending = np.minimum(np.append(feeds, len(data))[np.searchsorted(feeds, lines)], blocks.offsets[block[new] + 1])
-    stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
-    written = cut(blocks, lines, stops).dictionary_encode()
-    fields = pl.Series(written.dictionary).str.to_lowercase()
-    # a name with an @ is an address that was taken for one, and a section's name stands in reports
-    fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-?A-~]+\z")).then(fields).otherwise(pl.lit(HEADER))).to_series()
-    named = fields.to_arrow().dictionary_encode()
-    index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][back]
-    return Sections(index, [BODY, *named.dictionary.to_pylist()])
+    return Headers(buffers).sections(text_no, starts)
 
 
 def blocks_of(buffers: Buffers) -> tuple[I64, I64, I64]:

@@ -38,6 +38,7 @@ from sanitize.progress import Step
 from sanitize.publish import Job, mend, perform
 from sanitize.read import Sample, sampled
 from sanitize.reading import Reading, size_of, surveyed
+from sanitize.remote import is_url, shown
 from sanitize.settings import Settings as Settings
 from sanitize.settings import Stages as Stages
 from sanitize.shards import Documents, sha256, write_rows
@@ -129,10 +130,14 @@ class Indexing(Described):
         self.engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
+        remote = next((str(place) for place in self.named_inputs if is_url(place)), None)
+        if remote and self.settings.append:
+            raise UsageError(
+                f"{shown(remote)}: --append reads local files only, as what was fetched of earlier ones is taken away; fetch the new files "
+                "first, and name them where they lie then"
+            )
         self.fetched = fetched.listed(self.named_inputs, self.work)
         self.inputs = self.fetched.paths
-        if self.fetched.remote and self.settings.append:
-            raise UsageError("--append reads local files only: what was fetched of earlier ones is taken away; fetch the new files first")
         if not self.fetched.remote and not self.settings.append:
             self._look()
         quote_literal(glob_escaped(str(self.work.resolve())))  # a name that DuckDB cannot be told is refused now

@@ -100,24 +100,26 @@ def siphash(strings: pa.Array, subkey: bytes) -> U64:
     raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     starts, lengths = offsets[:-1], np.diff(offsets)
     out = np.empty(count, np.uint64)
-    # strings of one number of 8-byte words are hashed together; words are gathered, masked at the tail, and fed in turn
+    # the longest first, so that those that still have 8-byte words to give are the first ones: all are fed in one sweep, however long
     words = lengths >> 3
-    order = np.argsort(words, kind="stable")
-    bounds = np.flatnonzero(np.diff(words[order], prepend=-1, append=-1))
+    rest = words.max(initial=0) - words
+    order = np.argsort(rest.astype(np.uint16) if rest.max(initial=0) < 1 << 16 else rest, kind="stable")
     padded = np.concatenate([raw[int(starts[0]) :] if count else raw, np.zeros(16, np.uint8)])
     origin = int(starts[0]) if count else 0
     windows = np.ndarray((max(len(padded) - 7, 0),), "<u8", padded, strides=(1,))
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
-        for low in range(int(first), int(last), _BLOCK):
-            rows = order[low : min(low + _BLOCK, int(last))]
-            at, size = starts[rows] - origin, lengths[rows].astype(np.uint64)
-            blocks = int(words[rows[0]])
-            state = _init(subkey, len(rows))
-            for block in range(blocks):
-                _compress(state, windows[at + 8 * block])
-            tail = windows[at + 8 * blocks] & ((np.uint64(1) << ((size & np.uint64(7)) * np.uint64(8))) - np.uint64(1))
-            _compress(state, tail | (size << np.uint64(56)))
-            out[rows] = _finish(state)
+    for low in range(0, count, _BLOCK):
+        rows = order[low : low + _BLOCK]
+        at, size, whole = starts[rows] - origin, lengths[rows].astype(np.uint64), words[rows]
+        last = np.cumsum(np.bincount(whole)[::-1])[::-1]  # how many have so many words or more
+        state = _init(subkey, len(rows))
+        for block, there in enumerate(last.tolist()):
+            word = windows[at[:there] + 8 * block]
+            more = int(last[block + 1]) if block + 1 < len(last) else 0  # the others end here
+            left = size[more:there]
+            word[more:] &= (np.uint64(1) << ((left & np.uint64(7)) * np.uint64(8))) - np.uint64(1)
+            word[more:] |= left << np.uint64(56)
+            _compress([column[:there] for column in state], word)
+        out[rows] = _finish(state)
     return out
 
 

@@ -100,7 +100,7 @@ def _occurrences(work: Path) -> Iterator[pl.DataFrame]:
 def _drawn(work: Path, n: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a sample: half finds, as many of each kind, half passages, as many from documents with and without any find; what is too
     few of one goes to the others. And all strata there are."""
-    documents = Documents.from_json(_index(work)["documents"])
+    documents = Documents.from_json(_index(work)["documents"], work)
     leaves = [Leaf(column, tuple(steps)) for column, *steps in _index(work)["leaves"]]
     if not all(source.is_there() for source in documents.sources):
         raise UsageError(f"{work}: the input that it indexes has moved or changed; run `sanitize find` again")

@@ -36,7 +36,7 @@ _EACH = 400  # bytes that a form takes while it is made ready: 332 were measured
 _ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "first", "glued", "about")
 _PAD = np.zeros(16, np.uint8)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_AT = ord("@")
+_AT, _LETTER = ord("@"), ord("a")
 _SPARED = -1  # in place of the kind, in the rows of values without forms
 
 
@@ -124,16 +124,17 @@ class Flagged:
                 ids.append(np.unique(frame["value_id"].to_numpy()))
                 some = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
                 # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-                forms = pl.Series([compatible(value) for value in some["value"]], dtype=pl.String)
-                wide.append(some.select(forms.alias("form"), "kind", "value_id"))
+                forms = pl.Series("form", [spellings(value) for value in some["value"]], dtype=pl.List(pl.String))
+                others = some.select(forms, "kind", "value_id").explode("form")
+                wide.append(others.with_columns(form=_ascii_lower(others["form"])))
                 plainly = frame.select(_ascii_lower(frame["value"]).alias("form"), "kind", "value_id")
                 for rows_of, writer in zip(_parted(plainly, edges), writers, strict=True):
                     writer.write_table(rows_of.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS))
             for writer in writers:
                 writer.close()
-            others = _parted(pl.concat(wide), edges) if wide else [pl.DataFrame(schema=pl.Schema(_FORMS))] * len(parts)
+            more = _parted(pl.concat(wide), edges) if wide else [pl.DataFrame(schema=pl.Schema(_FORMS))] * len(parts)
             with pq.ParquetWriter(out, _FORMS, compression="lz4") as made:
-                for part, other in zip(parts, others, strict=True):
+                for part, other in zip(parts, more, strict=True):
                     both = pl.concat([pl.DataFrame(pa.ipc.open_stream(pa.memory_map(str(part))).read_all()), other])
                     both = (
                         both.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True).sort("form", "kind")
@@ -225,7 +226,8 @@ class Flagged:
         kind, last = self.kind[form], max(len(buffers.data) - 1, 0)
         before = (at > buffers.offsets[text_no]) & self.word[data[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
         after = stop < buffers.offsets[text_no + 1]
-        after &= self.word[data[stop - 1]] & self.not_after[kind, buffers.data[np.minimum(stop, last)]]
+        behind = buffers.data[np.minimum(stop, last)]
+        after &= self.word[data[stop - 1]] & (self.not_after[kind, behind] | self.not_after[kind, _LETTER] & _accent(buffers.data, stop))
         good: npt.NDArray[np.bool_] = ~(before | after)
         return good
 
@@ -410,6 +412,14 @@ class _Trie:
         return begins, rows
 
 
+def _accent(data: npt.NDArray[np.uint8], at: I64) -> npt.NDArray[np.bool_]:
+    """Where a combining mark stands (U+0300 to 036F), which makes one letter with the one before it."""
+    last = max(len(data) - 1, 0)
+    lead, trail = data[np.minimum(at, last)], data[np.minimum(at + 1, last)]
+    mark: npt.NDArray[np.bool_] = (at < last) & ((lead == 0xCC) | ((lead == 0xCD) & (trail < 0xB0)))
+    return mark
+
+
 def _edges(values: Sequence[Path], parts: int) -> list[str]:
     """Where the alphabet is cut so that the forms fall into about so many equal ranges, from a sample of them."""
     if parts <= 1:
@@ -449,6 +459,12 @@ _COMPATIBLE = _Compatible()
 def compatible(text: str) -> str:
     """A text in its Unicode compatibility form, letter case folded."""
     return text.translate(_COMPATIBLE)
+
+
+def spellings(value: str) -> list[str]:
+    """How a value beyond ASCII may stand in a text, or in a text's compatibility form: each composed and decomposed (NFC, NFD)."""
+    form = compatible(value)
+    return list(dict.fromkeys([form, *(unicodedata.normalize(way, one) for one in (value, form) for way in ("NFC", "NFD"))]))
 
 
 @functools.cache

@@ -417,7 +417,7 @@ def _of_one_name(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     said = rows.filter(pl.col("kind") == PERSON).select("scope", "person", "linked", "text").join(names, on="text")
     alike = pl.struct("scope", "given", "surname")
     letters = pl.col("between").str.slice(0, 1).filter(pl.col("between") != "").n_unique().over(alike)
-    said = said.filter(letters < 2, pl.col("person").n_unique().over(alike) > 1)
+    said = said.filter(pl.col("given").str.len_chars() > 1, letters < 2, pl.col("person").n_unique().over(alike) > 1)
     if not said.height:
         return rows
     # one that the index knows comes first
@@ -461,9 +461,14 @@ def _merged(rows: pl.DataFrame, words: pl.DataFrame, forms: pl.DataFrame, tokens
         .select("scope", "person", "text")
         .join(tokens.filter("letter", pl.col("role").is_in([FIRST, LAST])).select("text", letter_said="word"), on="text")
     )
-    of_them = (
-        said.select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)).unique().with_columns(there=pl.lit(True))
+    of_them = pl.concat(
+        [
+            said.select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)),
+            # `K. Allen` may be `Phillip K. Allen`
+            rows.join(tokens, on="text").select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)),
+        ]
     )
+    of_them = of_them.unique().with_columns(there=pl.lit(True))
     other = pairs.join(letters, on=["scope", "person"]).join(of_them, on=["scope", "person_other", "letter_said"], how="left")
     pairs = pairs.join(other.filter(pl.col("there").is_null()), on=["scope", "person", "person_other"], how="anti")
     # only those that mean nobody else are meant

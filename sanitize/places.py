@@ -47,6 +47,7 @@ class VerifyTask:
     names: tuple[str, ...] = ()  # of people who are to be forgotten: no mention may be left
     columns: tuple[str, ...] = ()  # of the shard, in their order: what a format other than Parquet does not say by itself
     later: Path | None = None  # value_counts: a variant may be a value that comes in a later document only, which the plan could not know
+    further: tuple[Path, ...] = ()  # of a full check: identity forms and digits, which a sweep takes out of the text as well
     aside: Path | None = None  # where an attempt writes `sweep` before that has its name
 
     def attempt(self, folder: Path) -> VerifyTask:

@@ -71,7 +71,7 @@ def perform(job: Job) -> dict[str, Any]:
                 if made.suffix == ".parquet":
                     reopened(made, pages=name not in job.checked_next)
                 crash.at("task:checked")
-                hashes[str(final)] = sha256(made)
+                hashes[_place(job, final)] = sha256(made)
                 fsync(made)
                 crash.at("task:synced")
                 final.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,12 @@ def perform(job: Job) -> dict[str, Any]:
 def hash_of(job: Job, name: str) -> str:
     """The sha256 of one of the outputs of a job that is done, as its record says."""
     assert not isinstance(job.outputs, Path)
-    return str(json.loads(job.record.read_text("utf-8"))["files"][str(job.outputs[name])])
+    return str(json.loads(job.record.read_text("utf-8"))["files"][_place(job, job.outputs[name])])
+
+
+def _place(job: Job, output: Path) -> str:
+    """Where an output lies, from its record: a private folder may be moved as a whole, and named from anywhere."""
+    return os.path.relpath(output, job.record.parent)
 
 
 def hashed(*things: object) -> str:
@@ -105,7 +110,7 @@ def recorded(record: Path, fingerprint: str | None) -> dict[str, Any] | None:
         found = json.loads(record.read_text("utf-8"))
         if fingerprint is not None and found["fingerprint"] != fingerprint:
             return None
-        if any(sha256(Path(path)) != known for path, known in found["files"].items()):
+        if any(sha256(record.parent / path) != known for path, known in found["files"].items()):
             return None
         return dict(found["result"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -21,6 +21,7 @@ from sanitize.disk import disk_trouble
 from sanitize.engines.engine import Engine
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
+from sanitize.fates import FateTask, fates
 from sanitize.figures import draw
 from sanitize.notebook import Told
 from sanitize.report import ReportTables, Sample, card, figures
@@ -67,18 +68,22 @@ def tables_of(engine: Engine, work: Path, run: Path, samples: Sequence[Sample], 
         return pq.read_table(spill / f"{name}.parquet", partitioning=None)
 
     counted = ask("count_histogram", {"value_counts": [work / "tables" / "value_counts" / "all.parquet"]}, kind="all")
-    fates = ask(
-        "fates",
-        {
-            "occurrences": there("occurrences", work / "tables" / "occurrences", *([run / "sweep"] if swept else [])),
-            "drops": there("drops", run / "drops"),
-            "edits_made": there("edits", run / "edits"),
-        },
-    )
+    tasks = []
+    for path in there("occurrences", work / "tables" / "occurrences"):
+        sweep, edits = (run / folder / path.name for folder in ("sweep", "edits"))
+        tasks.append(
+            FateTask(
+                occurrences=(path, sweep) if swept and sweep.is_file() else (path,),
+                edits=edits if edits.is_file() else None,
+                drops=tuple(sorted((run / "drops").glob("[0-9]*.parquet"))),
+                out=spill / f"standing-{path.name}",
+            )
+        )
+    became = fates(engine, tasks, spill / "fates.parquet")
     spent = ask("ledger_summary", {"ledger": there("ledger", run / "ledger")})
     return ReportTables(
         histogram=[tuple(row.values()) for row in counted.to_pylist()],
-        fates=[tuple(row.values()) for row in fates.to_pylist()],
+        fates=[tuple(row.values()) for row in became.to_pylist()],
         ledger=spent.to_pylist(),
         samples=samples,
     )
@@ -157,7 +162,10 @@ def _outside(place: Path, *folders: Path) -> None:
 
 def _samples(described: Mapping[str, Any], run: Path, shard: int) -> list[Sample]:
     """The samples of a run, of a shard and those after it; none where its input has moved or changed since."""
-    documents, first = Documents.from_json(described["documents"]), described["ranges"][shard][0] if described["ranges"] else 0
+    documents, first = (
+        Documents.from_json(described["documents"], run.parents[1]),
+        described["ranges"][shard][0] if described["ranges"] else 0,
+    )
     edits = run / "edits" / f"{shard:05d}.parquet"
     if not edits.is_file() or not all(source.is_there() for source in documents.sources if source.first_doc_no >= first):
         return []

@@ -26,7 +26,7 @@ from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import UsageError
 from sanitize.find.known import listed_for
-from sanitize.forms import write_passes
+from sanitize.forms import write_further, write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.kinds.kind import bringing
@@ -69,6 +69,7 @@ class Run(Target):
         self.spends = any(editor.unit for editor in plan.editors)
         self.ordered = any(editor.ordered for editor in plan.editors)
         self.written = 0  # documents of users who are to be forgotten
+        self.further: tuple[Path, ...] = ()  # what a full check looks for besides, and its sweep takes out
 
     def sanitize(self) -> dict[str, Any]:
         """Rewrite, check and publish; returns the summary."""
@@ -323,6 +324,9 @@ class Run(Target):
             )["values"]
             # what is looked for is made ready once, and shared by all workers
             self.sought = ready(self.flagged, self.index.work / "spill" / "sought", self.index.settings.memory_bytes)
+            if mode == "full":
+                values, folder = self.index.files("vault", "values"), self.index.work / "spill" / "further"
+                self.further = write_further(values, self.plan.checked, folder, self.erased.values, self.taken.alone)
         standing = [self._stands(self._part_of(no)) for no in every]
         seen = self.index.map("verify", [self._verify_task(no, second=standing[no]) for no in every], measured=verify_task)
         append.still_clean([result for result, stands in zip(seen, standing, strict=True) if stands], self.out)
@@ -488,6 +492,7 @@ class Run(Target):
             last=high,
             shard=place_of(self.folder, self.format, no),
             flagged=self.sought,
+            further=self.further,
             kept=self.folder / "kept" / name,
             edits=self.folder / "edits" / name,
             occurrences=self.index.work / "tables" / "occurrences" / name,

@@ -27,7 +27,7 @@ from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.custom import Custom
 from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parted, table_of
-from sanitize.matcher import Flagged, Matches, compatible
+from sanitize.matcher import Flagged, Matches, spellings
 from sanitize.overlaps import Claims, settle
 from sanitize.sought import Sought
 from sanitize.spans import I64, Buffers, arrow, code_points, cut_nested, matches, ranges
@@ -80,8 +80,8 @@ class _One:
         words = _single(pl.Series(custom.words, dtype=pl.String).str.strip_chars())
         self._spelled = words.str.normalize("NFKC") if custom.case == "exact" else None
         # a loop over the words of a list: Unicode's compatibility forms have no columnar implementation
-        wide = pl.Series([compatible(word) for word in words.filter(words.str.contains(r"[^\x00-\x7f]"))], dtype=pl.String)
-        forms = pl.concat([pl.Series(pc.ascii_lower(arrow(words))), wide]).unique(maintain_order=True)
+        wide = [form for word in words.filter(words.str.contains(r"[^\x00-\x7f]")) for form in spellings(word)]
+        forms = pl.Series(pc.ascii_lower(arrow(pl.concat([words, pl.Series(wide, dtype=pl.String)])))).unique(maintain_order=True)
         number = list(every_kind()).index(custom.name)
         self._words = Flagged(arrow(forms), np.full(len(forms), number, np.int32), np.zeros(len(forms), np.int64))
         self._context = _any_of(custom.context) if custom.context else ""

@@ -107,20 +107,22 @@ class Documents:
             columns["doc_id"] = pc.coalesce(columns["doc_id"], columns["doc_no"].cast(pa.large_string()))
         return pa.table(columns)
 
-    def to_json(self) -> dict[str, Any]:
-        """A description that `from_json` turns back into the same documents."""
+    def to_json(self, work: Path) -> dict[str, Any]:
+        """A description that `from_json` turns back into the same documents, also once WORK was moved as a whole."""
+        inside = os.path.abspath(work) + os.sep
         return {
-            "sources": [asdict(source) for source in self.sources],
+            "sources": [asdict(source) | {"path": source.path.removeprefix(inside)} for source in self.sources],
             "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
             "main": [self.main.column, *self.main.steps],
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Documents:
-        """Documents as `to_json` described them."""
+    def from_json(cls, value: Mapping[str, Any], work: Path) -> Documents:
+        """Documents as `to_json` described them in this WORK."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["schema"])))
         column, *steps = value["main"]
-        sources = tuple(Source(**source) for source in value["sources"])
+        inside = os.path.abspath(work)
+        sources = tuple(Source(**{**source, "path": os.path.join(inside, source["path"])}) for source in value["sources"])
         return cls(sources=sources, schema=schema, main=Leaf(column, tuple(steps)))
 
 

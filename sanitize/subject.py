@@ -254,7 +254,7 @@ def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) ->
     key = vault.key_of(work, key_file=settings.key_file, seed=settings.seed)
     if key.id != described["key_id"]:
         raise UsageError(f"{work}: was indexed with another key; name it with --key FILE or --seed N")
-    documents = Documents.from_json(described["documents"])
+    documents = Documents.from_json(described["documents"], work)
     if not all(source.is_there() for source in documents.sources):
         raise UsageError(f"{work}: its input has moved or changed since it was indexed; put it back, or index it again")
     runs, elsewhere = [], []

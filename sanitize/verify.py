@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from sanitize import mentions, remote_out, tables, tombstones, vault
 from sanitize.cells import Leaf, flatten, leaves
 from sanitize.chosen import ids_left_alone
+from sanitize.decoded import views
 from sanitize.engines.engine import Done, Engine
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
@@ -71,7 +72,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         for column in cells_of(table, which):
             texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
             text_bytes += len(Buffers.of(texts).data)
-            for flagged, seen_at, exact in _looked_for(parts, texts):
+            for flagged, seen_at, exact in (*_looked_for(parts, texts), *_further(task, texts)):
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
                 inside, hits = inside_kept(here, docs, cells, seen_at.start, seen_at.stop)
                 if counted is not None:
@@ -111,6 +112,23 @@ def _looked_for(parts: Sequence[Flagged], texts: pa.LargeStringArray) -> Iterato
         for seen_at, exact in ((flagged.find(texts), True), (flagged.find_compatible(texts), False)):
             if len(seen_at.form):
                 yield flagged, seen_at, exact
+
+
+def _further(task: VerifyTask, texts: pa.LargeStringArray) -> Iterator[tuple[Flagged, Matches, bool]]:
+    """The same of the forms that only a full check looks for and that stand in the text as they are: a value's identity form, and the
+    digits of a number whatever separates them, where they are all of a row or stand there unbroken."""
+    if not task.further:
+        return
+    identity, digits = task.further
+    for flagged in Flagged.parts(identity):
+        if len((seen_at := flagged.find(texts)).form):
+            yield flagged, seen_at, False
+    for view in views(texts, 0, ("digits",)):
+        for flagged in Flagged.parts(digits):
+            seen = flagged.find(view.pieces, bounded=False)
+            at = view.original(seen.text_no, seen.start, seen.stop)
+            if at.touched.any():
+                yield flagged, Matches(at.text_no[at.touched], at.start[at.touched], at.stop[at.touched], seen.form[at.touched]), False
 
 
 def _mentioned(table: pa.Table, names: Sequence[str]) -> list[tuple[str, str, int]]:
@@ -335,7 +353,7 @@ def judge(seen: Sequence[Mapping[str, Any]], second: set[int]) -> None:
 
 def _tasks_of(corpus: Corpus, work: Path, folder: Path, described: Mapping[str, Any], spill: Path) -> Iterator[VerifyTask]:
     """The shards of a published corpus, each with the tables that say what was kept and replaced in it."""
-    documents = Documents.from_json(described["documents"])
+    documents = Documents.from_json(described["documents"], work)
     gone = _erased(corpus, work)
     # of another plan, or of an append that was not published, the index may hold more
     ranges = described["ranges"][: len(corpus.shards)]

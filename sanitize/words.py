@@ -94,7 +94,8 @@ def spoken(buffers: Buffers) -> Spoken:
         wide[np.searchsorted(start, beyond, side="right") - 1] = True
         inside = Buffers.of(cut(buffers, start[wide], stop[wide]))
         low, high = matches(inside, SPOKEN)
-        folded = Buffers.of(arrow(pl.Series(cut(inside, low, high)).str.to_lowercase()))
+        # an accent of its own behind its letter is the letter with it: one word, one hash
+        folded = Buffers.of(arrow(pl.Series(cut(inside, low, high)).str.to_lowercase().str.normalize("NFC")))
         hashes = _hashes(np.append(folded.data, np.zeros(8, np.uint8)), folded.offsets[:-1], folded.offsets[1:], 0)
         shift = (start[wide] - inside.offsets[:-1])[np.searchsorted(inside.offsets, low, side="right") - 1]
         start, stop = start[~wide], stop[~wide]

@@ -417,6 +417,26 @@ def test_files_are_known_by_their_bytes(place: Place) -> None:
     assert place.append()["documents_in"] == 20
 
 
+@pytest.mark.parametrize("how", [Path.rename, shutil.copytree])
+def test_a_private_folder_at_another_place(place: Place, monkeypatch: pytest.MonkeyPatch, how: Callable[[Path, Path], object]) -> None:
+    """WORK goes on where it is, whatever it was called by when it was made; the one that it was copied from is not asked."""
+    put(place, "a.jsonl")
+    monkeypatch.chdir(place.here)
+    settings = Settings(seed=1, workers=1, rows_per_shard=PER_SHARD)
+    run([Path("in")], Path("out"), load_plan("rmft"), Path("out.private"), settings)
+    how(place.work, place.here / "elsewhere")
+    if place.work.exists():
+        shutil.rmtree(place.work / "documents")
+    place.work = place.here / "elsewhere"
+    assert len(ask.documents_of(place.work) or ()) == 1
+    assert place.append()["changed"] is False
+    assert place.append(*put(place, "b.parquet"))["documents_in"] == 13
+    place.out.rename(place.here / "moved")
+    place.out = place.here / "moved"
+    assert check(place.out, place.work, mode="fast")["leaks"] == 0
+    assert place.append(*put(place, "c.jsonl"))["documents_in"] == 20
+
+
 def elsewhere_changed(here: Path) -> None:
     (here / "a.jsonl").write_text("\n".join((here / "a.jsonl").read_text().splitlines()[1:]) + "\n")
 

@@ -100,12 +100,18 @@ def small_tables() -> dict[str, pa.Table]:
             "edits",
             [edit(1, 6, 32, "Ada.Moor@hill.example.org", "rmft", MAIL), edit(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE)],
         ),
-        # document 1: a stand-in, and an edit of another kind inside the second address; document 0: a label
-        "edits_made": table_of(
-            "doc_no cell start_byte stop_byte replacement kind",
-            (1, 0, 6, 32, "Ada.Moor@hill.example.org", MAIL),
-            (1, 0, 60, 65, "", "URL"),
-            (0, 0, 40, 57, f"[{PHONE}-2]", PHONE),
+        # of two shards: two stand-ins of one text, two originals of another, and where the four stood
+        "standing": table_of(
+            "kind fate section standing occurrences",
+            (MAIL, "stand_in", None, 7, 1),
+            (MAIL, "stand_in", None, 7, 1),
+            (MAIL, "original", None, ADA, 1),
+            (MAIL, "original", None, BEA, 1),
+            (MAIL, "stand_in", "from", None, 1),
+            (MAIL, "stand_in", "from", None, 1),
+            (MAIL, "original", "", None, 2),
+            (PHONE, "label", None, None, 3),
+            (PHONE, "label", "body", None, 3),
         ),
         "labels": made(
             "labels",
@@ -279,11 +285,12 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "subject_edits": [(MAIL, 2, 1), (PHONE, 1, 1)],
     "removed_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],
     "fates": [
-        *((MAIL, "dropped", section, 1, 1) for section in (None, "")),
-        *((MAIL, "original", section, 1, 1) for section in (None, "from")),
-        *((MAIL, "stand_in", section, 1, 1) for section in (None, "from")),
-        *((MAIL, "with_another", section, 1, 1) for section in (None, "body")),
-        *((PHONE, "label", section, 1, 1) for section in (None, "body")),
+        (MAIL, "original", None, 1, 2),
+        (MAIL, "original", "", 2, 1),
+        (MAIL, "stand_in", None, 2, 1),
+        (MAIL, "stand_in", "from", 2, 1),
+        (PHONE, "label", None, 3, 1),
+        (PHONE, "label", "body", 3, 1),
     ],
     "edits_by_part": [("redact", PHONE, 1, 1, 1, 17), ("rmft", MAIL, 3, 1, 1, 26)],
 }

@@ -294,6 +294,15 @@ def reduce_block() -> list[str]:
 SIZES = ("cpu", "ci")  # what the README shows of a paper: the longest run that is kept
 
 
+def held(criteria: dict[str, dict[str, Any]]) -> str:
+    """How many of a paper's headline criteria hold, and of each criterion that does not hold, what the script says of it."""
+    headline = [one for one in criteria.values() if one["headline"]]
+    good = sum(one["reproduced"] for one in headline)
+    told = f"Headline criteria: {'all' if good == len(headline) else f'{good} of'} {len(headline)} hold."
+    missed = [f"`{name}`" + (f" ({one['note']})" if one["note"] else "") for name, one in criteria.items() if not one["reproduced"]]
+    return told + (f" Not reproduced: {'; '.join(missed)}." if missed else " All others hold, too.")
+
+
 def papers_block() -> list[str]:
     """The papers' criteria, from `benchmarks/results/papers/`: what was measured beside what the paper says."""
     lines: list[str] = []
@@ -310,7 +319,7 @@ def papers_block() -> list[str]:
             ]
             for name, one in result["criteria"].items()
         ]
-        lines += [f"**{paper}**, size `{result['size']}`. {result['scaled']}", ""]
+        lines += [f"**{paper}**, size `{result['size']}`. {result['scaled']}", "", held(result["criteria"]), ""]
         lines += [*markdown(["criterion", "here", "threshold", "paper", "reproduced"], rows), ""]
     return lines[:-1] or ["Not measured yet."]
 

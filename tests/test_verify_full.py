@@ -11,6 +11,7 @@ import json
 import quopri
 import re
 import shutil
+import unicodedata
 import urllib.parse
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -331,6 +332,59 @@ def test_a_kept_first_is_allowed_where_it_was_kept_and_in_no_other_place(tmp_pat
 def test_what_a_plan_leaves_is_no_leak(tmp_path: Path) -> None:
     lines = ["see http://www.example.com/a?b=c and http%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc", f"mail {BOB}"]
     assert check(go(tmp_path, lines), workers=1)["leaks"] == 0
+
+
+@pytest.mark.parametrize(
+    "written", ["Blue&nbsp;Heron", "Blue&#160;Heron", "Blue\\u00a0Heron", "Blue=C2=A0Heron", "Blue%C2%A0Heron", "Bl&#xFF55;e Heron"]
+)
+def test_an_escape_is_read_in_its_compatibility_form(tmp_path: Path, written: str) -> None:
+    """What a web page writes for a no-break blank is a blank, as it is where it stands in a text by itself."""
+    needles = needles_of(tmp_path, [(MAIL, "Blue Heron")])
+    look = full._Seen(full.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
+    look.judged("text", pa.array([f"project {written} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()))
+    assert len(look.found) == 1 and set(look.found.values()) == {1}
+
+
+@pytest.mark.parametrize("way", ["NFC", "NFD"])
+def test_composed_and_decomposed_letters_are_one_value_to_both_checks(tmp_path: Path, way: str) -> None:
+    """An accent of its own behind its letter, or both in one character: whichever the value was found in, the other is seen too."""
+    value, others = (
+        unicodedata.normalize(way, "Andr\u00e9 \u00c5lund"),
+        [unicodedata.normalize(one, "see ANDR\u00c9 \u00c5LUND.") for one in ("NFC", "NFD")],
+    )
+    column = pa.array([*others, f"as {value}", f"as {value}\u0301"], pa.large_string())
+    Flagged.write([vault(tmp_path / "values.parquet", [(MAIL, value)])], (MAIL,), tmp_path / "flagged.parquet")
+    flagged = Flagged.read(tmp_path / "flagged.parquet")
+    seen = {int(no) for found in (flagged.find(column), flagged.find_compatible(column)) for no in found.text_no}
+    assert seen == {0, 1, 2}
+    needles = needles_of(tmp_path, [(MAIL, value)])
+    look = full._Seen(full.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
+    for no in range(4):
+        look.found.clear()
+        look.judged("text", column.slice(no, 1))
+        assert bool(look.found) == (no < 3), no
+
+
+# texts, and what stands in the last of them in a writing that only the full check knows as a value of the first
+OTHERWISE = [
+    (["see 713-555-0123 there", "as 713 555 / 0123 once"], "713 555 / 0123"),
+    (["see 4111 1111 1111 1111", "as 4111.1111.1111.1111 once"], "4111.1111.1111.1111"),
+    (["mail 20200102.ab12cd at example dot com", "Message-ID: <20200102.ab12cd@example.com>\n\nhello"], "20200102.ab12cd@example.com"),
+]
+
+
+@pytest.mark.parametrize(("lines", "other"), OTHERWISE)
+def test_what_the_full_check_alone_finds_in_a_text_is_swept(tmp_path: Path, lines: list[str], other: str) -> None:
+    """A number between other separators, an address in its identity form: the run with full verification mends it, and says so."""
+    out = go(tmp_path, lines, verify="full")
+    assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 1
+    assert other not in str(pq.read_table(shard_of(out)).column("text"))
+    assert check(out, workers=1)["leaks"] == 0
+
+
+def test_a_longer_row_of_digits_is_not_swept(tmp_path: Path) -> None:
+    out = go(tmp_path, ["call 713-555-0123", "row 99 713 555 / 0123 45, no 9971355501234"], "redact", verify="full")
+    assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 0
 
 
 def test_short_values_are_counted_apart(tmp_path: Path) -> None:

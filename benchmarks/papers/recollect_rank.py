@@ -77,7 +77,7 @@ class Size:
 SIZES = {
     "ci": Size(public=9_000, copies=5_000, known=100, private=24, exposures=90, seeds=2, victims=("erase", "goldfish")),
     "cpu": Size(
-        public=24_000, copies=12_000, known=240, private=40, exposures=120, seeds=3, victims=("rmft", "erase", "goldfish", "ngram_penalty")
+        public=14_000, copies=8_000, known=140, private=32, exposures=100, seeds=3, victims=("rmft", "erase", "goldfish", "ngram_penalty")
     ),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(
@@ -286,11 +286,11 @@ def criteria(seeds: Sequence[Seed], attack: Attack, size: str) -> dict[str, Crit
     best = max(before[name] for name in ("direct", "tab", "p2p"))
     top = {name: told.top1(name, attack.b) for name in rr.CRITERIA}
     strangers, as_victim = (Told.together([getattr(seed, name) for seed in seeds]) for name in ("strangers", "as_victim"))
-    small = size != "gpu"
+    small = size != "gpu"  # the attack is behind there; `ci`, which must pass, reports it only, and `cpu` fails by it
     found = {
         "top1_ratio": Criterion(
-            value=top["biased"] / max(best, 1 / told.keys.height), paper=2.1, threshold=1.5, headline=not small,
-            note=f"over the best attack before it{SMALL if small else ''}",
+            value=top["biased"] / max(best, 1 / told.keys.height), paper=2.1, threshold=1.5, headline=size != "ci",
+            note=f"the paper's main claim; over the best attack before it{SMALL if small else ''}",
         ),
         "partial_vs_vanilla": Criterion(value=top["partial"] - top["vanilla"], paper=0.0070, threshold=-0.01),
         "recall_grows": Criterion(

@@ -99,7 +99,7 @@ class Reconstruction(Metric):
     finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # what sees candidates in an answer, as in a plan's `find.finders`
     batch: int = Field(default=64, ge=1)
 
-    _finder: Finder = PrivateAttr(default=values_in)
+    _finder: Finder = PrivateAttr(default_factory=lambda: values_in)  # a default that is a function would be taken for a method
     _records: dict[str, Records] = PrivateAttr(default_factory=dict)
     _attack: Attack = PrivateAttr(default_factory=Attack)
     _references: dict[tuple[Path, str], Model] = PrivateAttr(default_factory=dict)

@@ -238,7 +238,7 @@ class Rmft(LinkingEditor):
         rows: list[npt.NDArray[np.intp]] = []
         taken: list[npt.NDArray[np.uint64]] = []  # of each attempt, sorted
         for attempt in range(_ATTEMPTS):
-            text, usable = make(pending, draws.rows(pending).again(attempt), attempt)
+            text, usable = make(pending, (draws.rows(pending) if attempt else draws).again(attempt), attempt)
             form = arrow(one.normalise(pl.Series(text)))
             ids = value_ids(form, one.name, self._key)
             # (document, variant) as one number: of two equal ones in a document the first stays

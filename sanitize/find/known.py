@@ -26,7 +26,7 @@ from pydantic import PrivateAttr
 from sanitize.errors import UsageError, nearest
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import every_kind
-from sanitize.matcher import Flagged, Matches, compatible
+from sanitize.matcher import Flagged, Matches, spellings
 from sanitize.part import Column, Finder, Spans
 from sanitize.spans import I64, Buffers, arrow, cut_nested
 
@@ -112,8 +112,8 @@ class _Forms:
             order = np.lexsort((-high, low))
             there = np.empty(len(single), object)
             there[order] = cut_nested(buffers, low[order], high[order]).to_numpy(zero_copy_only=False)
-            wanted = self.spelled.gather(form[single])
-            written = pl.Series(there, dtype=pl.String).str.replace_all(r"\s+", " ")
+            wanted = self.spelled.gather(form[single]).str.normalize("NFC")
+            written = pl.Series(there, dtype=pl.String).str.replace_all(r"\s+", " ").str.normalize("NFC")
             good[single] = ((written == wanted) | ((written == wanted.str.to_uppercase()) & (wanted.str.len_chars() > 1))).to_numpy()
         return good
 
@@ -181,6 +181,10 @@ def gather(values: Sequence[Path], occurrences: Sequence[Path], listed: pl.DataF
         frames.append(_plain(frame.filter(pl.col("kind").is_in(list(_SPELLED)))))
     empty = pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})
     every = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
+    wide = every.filter(pl.col("form").str.contains(r"[^\x00-\x7f]"))
+    # a loop over distinct forms beyond ASCII: Unicode's compatibility forms have no columnar implementation
+    wide = wide.with_columns(form=pl.Series([spellings(form) for form in wide["form"]], dtype=pl.List(pl.String))).explode("form")
+    every = pl.concat([every, wide])
     every = every.with_columns(
         pl.Series("form", _ascii_lower(every["form"])), pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32)
     )
@@ -230,12 +234,8 @@ def _names(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The spellings of values, as they are and in their Unicode compatibility form."""
-    wide = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
-    # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-    more = pl.Series("form", [compatible(value) for value in wide["value"]], dtype=pl.String)
-    rest: list[Any] = ["kind", "value_id", *_TOLD]
-    return pl.concat([frame.select(pl.col("value").alias("form"), *rest), wide.select(more, *rest)])
+    """The spellings of values."""
+    return frame.select(pl.col("value").alias("form"), "kind", "value_id", *_TOLD)
 
 
 def _of_list(listed: pl.DataFrame, key: Key) -> pl.DataFrame:
@@ -245,7 +245,7 @@ def _of_list(listed: pl.DataFrame, key: Key) -> pl.DataFrame:
         value = rows["value"].str.replace_all(r"\s+", " ").str.strip_chars()
         form = every_kind()[str(name)].normalise(value)
         told = pl.DataFrame({"value": value, "normalised": form, "value_id": value_ids(arrow(form), str(name), key)})
-        single = told["value"].str.contains(r"\A\p{L}+\z")
+        single = told["value"].str.contains(r"\A[\p{L}\p{M}]+\z")
         alone = told.filter(single).select(
             pl.col("value").alias("form"),
             pl.lit(name).alias("kind"),

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.headers import Sections, sections
+from sanitize.headers import Headers, Sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
 from sanitize.regions import Pieces, numeric
@@ -108,7 +108,7 @@ class Patterns:
     ) -> tuple[_Spans, Sections]:
         """What the kinds of each turn find in what the earlier turns left, and the section of every candidate (of none without `fields`).
         `times` is how often each text counts."""
-        spans, found = _Spans.none(), list[Sections]()
+        spans, found, headers = _Spans.none(), list[Sections](), Headers(buffers)
         pieces: Pieces | None = None  # what a turn of numbers looks at, and those after it
         for turn in self._turns:
             kinds = [kind for kind in self.kinds if kind.turn == turn and kind.name not in without]
@@ -121,7 +121,7 @@ class Patterns:
             low, high = matches(seen, _pattern(seen, kinds))
             starts, stops = (low, high) if pieces is None else (pieces.back(low), pieces.back(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-            where = sections(buffers, text_no, starts) if fields else Sections(np.full(len(starts), -1, np.int32), [])
+            where = headers.sections(text_no, starts) if fields else Sections(np.full(len(starts), -1, np.int32), [])
             found.append(where)
             field = where.is_id_field * 2 + where.is_address_field
             more = self._settle(buffers, text_no, starts, stops, field, None if times is None else times[text_no], turn=turn)
@@ -225,13 +225,13 @@ class Patterns:
         kind, lead, trail = np.full(frame.height, -1, np.int64), np.zeros(frame.height, np.int64), np.zeros(frame.height, np.int64)
         open_rows = np.arange(frame.height)
         refused: dict[tuple[int, str], I64] = {}
+        rest = frame  # the open rows as they came
         second: list[tuple[int, I64, pl.Series]] = []  # what national identifiers refused
         for number, one in enumerate(self.kinds):
             if not len(open_rows):
                 break
             if one.turn != turn:
                 continue
-            rest = frame if len(open_rows) == frame.height else frame[open_rows]
             taken = one.takes(rest).to_numpy()
             mine = open_rows[taken]
             if not len(mine):
@@ -260,7 +260,9 @@ class Patterns:
                 lead[mine[where]], trail[mine[where]] = before[where], after[where]
                 frame = frame.with_columns(value=frame["value"].scatter(mine[where], values.gather(where)))
             kind[mine[good]] = number
-            open_rows = open_rows[~taken]
+            if taken.any():
+                open_rows = open_rows[~taken]
+                rest = rest.filter(pl.Series(~taken))
         told = np.zeros(frame.height, np.bool_)
         for number, rows, reason in second:
             nobodys = (kind[rows] < 0) & ~told[rows]

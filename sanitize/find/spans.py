@@ -78,7 +78,7 @@ class Spans(Finder):
         if not self.path:
             raise PlanError('spans has no path; name the file: {use = "spans", path = "FILE"}')
         if not Path(self.path).is_file():
-            raise PlanError(f"spans: path = {self.path!r}: there is no such file")
+            raise PlanError(f"spans: path = {self.path!r}: there is no such file, seen from the folder in which the command runs")
         self._read()
 
     def _read(self) -> pl.DataFrame:

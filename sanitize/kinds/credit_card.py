@@ -1,4 +1,5 @@
-"""Payment card numbers: 13 to 19 digits in one piece, in fours, or as American Express and Diners write them (4-6-5, 4-6-4).
+"""Payment card numbers: 13 to 19 digits in one piece, in fours, or as American Express and Diners write them (4-6-5, 4-6-4), between
+blanks or hyphens of any sort.
 
 A fifth group is taken only behind hyphens: after blanks it is more often the security code, and the card would fail its check sum
 with it. Identity: the digits.
@@ -10,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, I64, U8, Kind, digits, grid, reshaped, ungrid
+from sanitize.kinds.kind import BOUND, I64, U8, Kind, digits, grid, loosened, reshaped, ungrid
 
 _ISSUERS = (  # first and last four digits, and lengths in use (ISO/IEC 7812 ranges as the networks publish them)
     (1800, 1800, (15,)),  # JCB
@@ -105,7 +106,7 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
-    pattern=(
+    pattern=loosened(
         rf"{BOUND}(?:[2-6][0-9]{{12,18}}|1800[0-9]{{11}}|(?:5[0678]|6[37])[0-9]{{10}}|[2-6][0-9]{{3}}(?:-[0-9]{{4}}){{3}}(?:-[0-9]{{1,3}})?|"
         rf"[2-6][0-9]{{3}}(?:[ -][0-9]{{4}}){{2}}[ -][0-9]{{1,4}}|3[0-9]{{3}}[ -][0-9]{{6}}[ -][0-9]{{4,5}}){BOUND}"
     ),

@@ -1,7 +1,8 @@
-"""International bank account numbers: in capitals, written in one piece or in groups of four, or in small letters in one piece.
+"""International bank account numbers: in capitals, written in one piece or in groups of four between blanks or hyphens of any sort, or in
+small letters in one piece.
 
 The pattern knows the length each country uses, so that it stops where the number ends: `BE68 5390 0754 7034 IBAN` holds one of
-sixteen characters. Identity: without blanks.
+sixteen characters. Identity: letters and digits.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, I64, U8, Kind, grid, reshaped, ungrid
+from sanitize.kinds.kind import BOUND, I64, U8, Kind, grid, loosened, reshaped, ungrid
 
 _LENGTHS = {  # SWIFT IBAN registry, release 98
     15: "NO",
@@ -40,11 +41,11 @@ def _pattern() -> str:
     branches = []
     for length, countries in _LENGTHS.items():
         groups, rest = divmod(length - 4, 4)
-        tail = f" ?[A-Z0-9]{{{rest}}}" if rest else ""
-        branches.append(f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?: ?[A-Z0-9]{{4}}){{{groups}}}{tail}")
+        tail = f"[ -]?[A-Z0-9]{{{rest}}}" if rest else ""
+        branches.append(f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{{groups}}}{tail}")
         # in small letters, as people type it: in one piece only
         branches.append(f"(?:{'|'.join(countries.lower().split())})[0-9]{{2}}[a-z0-9]{{{length - 4}}}")
-    return f"{BOUND}(?:{'|'.join(branches)}){BOUND}"
+    return loosened(f"{BOUND}(?:{'|'.join(branches)}){BOUND}")
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -73,7 +74,7 @@ def _mod97(rows: U8) -> I64:
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    return values.str.replace_all(" ", "", literal=True).str.to_uppercase()
+    return values.str.replace_all("[^0-9A-Za-z]", "").str.to_uppercase()
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:

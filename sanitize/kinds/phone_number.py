@@ -1,5 +1,6 @@
 """Telephone numbers: North American ones as they are written there, numbers that say their country by `+` or `00`, numbers with a trunk
-zero that are valid somewhere, and numbers of which some digits are masked (`138****0199`).
+zero that are valid somewhere, and numbers of which some digits are masked (`138****0199`). Between groups stand blanks and hyphens of any
+sort, typeset ones too, and also two of them where the length of the number is known.
 
 Their digits alone do not tell other numbers from orders, files and identifiers: shorter local ones, bare digits, short hotlines and
 whatever fails the numbering plans are telephone numbers only where the text says so, before (`call`, `Fax:`) or behind them (`office`),
@@ -16,13 +17,29 @@ import numpy.typing as npt
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, I64, Kind, digits, drawn, first_in, grid, joined, parted, reshaped, table_of, ungrid
+from sanitize.kinds.kind import (
+    BLANKS,
+    BOUND,
+    HYPHENS,
+    I64,
+    Kind,
+    digits,
+    drawn,
+    first_in,
+    grid,
+    joined,
+    loosened,
+    parted,
+    reshaped,
+    table_of,
+    ungrid,
+)
 
 REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU")  # whose national numbers are known as such
 _TAIL = table_of(b",ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")  # an extension begins with one of these
-_GAP = "[ .()/-]{0,2}"
+_GAP = f"[.()/{BLANKS}{HYPHENS}]{{0,2}}"
 _EXTENSION = r"(?:,? {0,2}(?:[Xx]|[Ee][Xx][Tt](?:[.]|ension)?)[ .:]{0,2}[0-9]{1,6})?"
-_AMERICA = rf"(?:(?:[+]|{BOUND})1[ .-]{{0,2}})?(?:[(][0-9]{{3}}[)][ .-]{{0,2}}|{BOUND}[0-9]{{3}}[ ./-])[0-9]{{3}}[ .-][0-9]{{4}}"
+_AMERICA = loosened(rf"(?:(?:[+]|{BOUND})1[ .-]{{0,3}})?(?:[(][0-9]{{3}}[)][ .-]{{0,3}}|{BOUND}[0-9]{{3}}[ ./-])[0-9]{{3}}[ .-][0-9]{{4}}")
 _USUAL = {  # digits after the country code (ITU-T E.164 national plans; others fall to the general form)
     8: "45|47|65|852|372|371",
     9: "27|31|32|33|34|41|48|61|351|353|380|966|971|972",
@@ -33,24 +50,33 @@ _ABROAD = "|".join(
     [rf"(?:{codes}){_GAP}(?:[(]0[)]{_GAP})?[0-9](?:{_GAP}[0-9]){{{size - 1}}}{_EXTENSION}{BOUND}" for size, codes in _USUAL.items()]
     + [rf"[0-9]{{2}}(?:{_GAP}[0-9]){{6,13}}{_EXTENSION}{BOUND}"]
 )
-_TRUNK = rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}(?:[ .-]|/))[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUND}"
+# a doubled separator only where the groups are those in use: behind an open number it is the gap to the next thing of a line
+_TRUNK = loosened(
+    rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}[ ./-])[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUND}",
+    twice=False,
+)
+_APART = f"[{BLANKS}{HYPHENS}]{{2,3}}"
+_TRUNK_APART = rf"{BOUND}0[0-9](?:{_APART}[0-9]{{2}}){{4}}{BOUND}|{BOUND}0[0-9]{{1,4}}(?:{_APART}[0-9]{{3,4}}){{2}}{BOUND}"
 # groups of digits as local numbers are written, with one separator throughout; none is the beginning of a longer number in common use
 _SHAPES = ("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4", "4-4-4")
 _LOCAL = "|".join(
     [
-        f"[{separator}]".join(f"[0-9]{{{size}}}" for size in shape.split("-"))
-        for separator in " -."
+        loosened(separator.join(f"[0-9]{{{size}}}" for size in shape.split("-")), twice=separator == "-" or shape.count("-") < 2)
+        for separator in (" ", "-", "[.]")
         for shape in _SHAPES
-        if separator != "." or shape.count("-") > 1  # with one dot it is a decimal
+        if separator != "[.]" or shape.count("-") > 1  # with one dot it is a decimal
     ]
-    + ["[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}", "[0-9]{5,}"]
+    + [loosened("[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}"), "[0-9]{5,}"]
 )
-_BRACKETS = rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{3,4}})?{BOUND}"
-_MASKED = (
+_BRACKETS = loosened(rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{3,4}})?{BOUND}", twice=False)
+_MASKED = loosened(
     rf"(?:[+][0-9]{{1,3}}[ -]?|{BOUND})[0-9]{{3,4}}[ -]?(?:[0-9]{{4}})?(?:[*]{{3,8}}|[Xx]{{3,8}})"
-    r"(?:[ -]?(?:[0-9]{3,4}|[Xx]{4}|[*]{4}))?"
+    r"(?:[ -]?(?:[0-9]{3,4}|[Xx]{4}|[*]{4}))?",
+    twice=False,
 )
-_IS_MASKED = r"[*]|[0-9 -][Xx]{3}"
+_IS_MASKED = loosened("[*]|[0-9 -][Xx]{3}", twice=False)
+_YEARS = loosened(r"\A(?:(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\z")
+_GROUPED = loosened("[(]|[ .-][0-9]+[ .-]")
 # what says that a number is one for calling: before it with no digit between, or right behind it; all in lower case
 _SAYS = (
     rf"{BOUND}(?:phones?|phone ?num[a-z]*|cell ?phones?|telephon[a-z]*|tele?|telef[oa][a-z]*|cell|cellular|mobiles?|mobil|handy|gsm|fax|"
@@ -80,7 +106,7 @@ def _check(values: pl.Series) -> pl.Series:
         .then(pl.lit("length"))
         .when(plain.str.contains(r"\A[+]?0*\z"))
         .then(pl.lit("same"))
-        .when(values.str.contains(r"\A(?:(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\z"))
+        .when(values.str.contains(_YEARS))
         .then(pl.lit("year"))
     ).to_series()
 
@@ -112,8 +138,8 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     taken = seen.select(pl.when(short).then(pl.col("before").str.contains(_SHORT)).otherwise(said | (plus & ~denied))).to_series()
     # a trunk prefix: in brackets or before two groups, no piece of something longer, and a number that has been given out
     whole = (
-        pl.col("value").str.contains(rf"\A(?:{_TRUNK})\z")
-        & pl.col("value").str.contains(r"[(]|[ .-].*[ .-]")
+        pl.col("value").str.contains(rf"\A(?:{_TRUNK_APART}|{_TRUNK})\z")
+        & pl.col("value").str.contains(_GROUPED)
         & ~pl.col("before").str.contains("[0-9.:/=_-] ?\\z")
         & ~denied
     )
@@ -267,7 +293,9 @@ def _american(values: pl.Series, draws: Draws, kept: I64, america: npt.NDArray[n
 KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
-    pattern=(rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"),
+    pattern=(
+        rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK_APART}|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"
+    ),
     turn=3,
     numeric=True,
     check=_check,

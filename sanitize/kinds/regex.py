@@ -1,8 +1,8 @@
 """Whether a user's regular expression may be run on a corpus: in linear time, in bounded memory, and finding something where it matches.
 
 The engine is Rust's `regex` crate, which cannot backtrack, so that no pattern takes more than linear time; what that rules out of other
-dialects is refused with the place and what to do instead. Two things are left that the engine allows and that do harm: counted
-repetitions that multiply, and patterns that match nothing at all at every place.
+dialects is refused with the place and what to do instead. Three things are left that the engine allows and that do harm: counted
+repetitions that multiply, patterns that match nothing at all at every place, and patterns that match everything.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _COUNTED = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _CARET = re.compile(r"\n {4}( *)\^")
 # every neighbourhood that an assertion can ask for: ends, letters, digits, blanks, line ends, letters beyond ASCII
 _PROBES = ["", "a", "7", " ", "\n", "_", "é", "aa", "a7", "a b", "  ", "\n\n", "a\n", "\na", "é é", "éa", ".", "a.b", "..", "\r\n"]
+_PROSE = "Dear Ann\n\nthe minutes of our talk are below and the next one will be on the second floor\nso long\n" * 3
 _LOOK = re.compile(r"\(\?(?:<?[=!])")
 _PYTHON = (  # constructs of Python's `re` and others, and what to do without them
     (
@@ -55,6 +56,11 @@ def fault(pattern: str) -> str | None:
     found = pl.Series(_PROBES).str.extract_all(pattern)
     if found.explode().drop_nulls().eq("").any():
         return "matches where nothing stands; make one part of it necessary, with + for * and without a last empty alternative"
+    if sum(map(len, pl.Series([_PROSE]).str.extract_all(pattern)[0])) == len(_PROSE):
+        return (
+            "matches all of a text of words, blanks and line ends, and would take every text whole; say what the value has that other "
+            "text has not, such as EMP-[0-9]{6}"
+        )
     return None
 
 

@@ -1,4 +1,5 @@
-"""United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots, or nine bare digits behind their name.
+"""United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots of any sort, the same in both places, or nine bare
+digits behind their name; and the taxpayer numbers that stand in the same places (ITIN, ATIN), whose area is above 899.
 
 Identity: the nine digits.
 """
@@ -9,17 +10,22 @@ import numpy as np
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, WORD, Kind, digits, drawn, grid, ungrid
+from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, WORD, Kind, digits, drawn, grid, loosened, ungrid
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`separator` for two different ones, `range` for numbers the administration never gives out."""
+    """`separator` for two different ones, `range` for numbers never given out: area 000, 666 or above 899, group 00, serial 0000; the
+    taxpayer numbers above 899 have the groups 50 to 65, 70 to 88 and 90 to 99 (IRS, Publication 1915)."""
     plain = _normalise(values)
-    separators = values.str.replace_all("[0-9]", "")
+    gaps = (
+        values.str.replace_all(f"[{BLANKS}]", " ")
+        .str.replace_all(f"[{HYPHENS}]", "-")
+        .str.extract_groups(r"\A[0-9]+([^0-9]*)[0-9]+([^0-9]*)")
+    )
     return pl.select(
-        pl.when(~separators.is_in(["", "--", "  ", ".."]))
+        pl.when(gaps.struct.field("1") != gaps.struct.field("2"))
         .then(pl.lit("separator"))
-        .when(plain.str.contains(r"\A(?:000|666|9)|\A[0-9]{3}00|0000\z"))
+        .when(plain.str.contains(_NEVER))
         .then(pl.lit("range"))
     ).to_series()
 
@@ -30,7 +36,7 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     """Another number that could be given out. `reserved`: one of 987-65-4320 to 4329, set aside for advertisements; the check
-    refuses these on purpose, as it does every area above 899, so that they are not found again.
+    refuses these on purpose, so that they are not found again.
     """
     rows = grid(values)
     if reserved:
@@ -45,8 +51,9 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     return ungrid(rows, values.name)
 
 
-_PLAIN = rf"{BOUND}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUND}"
-_NAMED = rf"{BOUND}(?:[Ss][Ss][Nn]|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY)(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: is |[: #=]){{1,3}}"
+_NEVER = r"\A(?:000|666|9[0-9]{2}(?:[0-4]|6[6-9]|89)|98765432[0-9]\z)|\A[0-9]{3}00|0000\z"
+_PLAIN = loosened(rf"{BOUND}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUND}")
+_NAMED = rf"{BOUND}(?:[Ss][Ss][Nn]|ITIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY)(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: is |[: #=]){{1,3}}"
 KIND = Kind(
     name="US_SSN",
     about="a United States social security number",

@@ -116,6 +116,7 @@ FORMS: dict[str, tuple[list[str], str]] = {
         ["Anna M. Smith", "amsmith@example.com", "ams@example.com", "smitham@example.com"],
         r"(([A-Z])[a-z]+) ([A-Z])\. (([A-Z])[a-z]+)|(?i:\2\3\4)@new\.example|(?i:\2\3\5)@new\.example|(?i:\4\2\3)@new\.example",
     ),
+    "the letter between": (["Anna K. Smith", "k..smith@example.com"], rf"{N} [A-Z]\. {N}|[a-z]\.\.(?i:\2)@new\.example"),
     "Smith-Jones": (
         ["Mary Smith-Jones", "msmithjones@example.com", "mary.smith-jones@example.com", "Smith-Jones", "Mary Smith"],
         rf"(([A-Z])[a-z]+) {N}-{N}|(?i:\2\3\4)@new\.example|(?i:\1\.\3-\4)@new\.example|\3-\4|\1 \3",
@@ -161,8 +162,12 @@ def test_one_name_is_one_person_in_a_document() -> None:
     expected = rf"(([A-Z])[a-z]+) [A-Z]\. {N}\|\1 \3\|\1\|(?i:\1\.\3)@new\.example\|(?i:[a-z]\3)@new\.example"
     assert re.fullmatch(expected, "|".join(made[:5])), made
     assert made[5].split()[0] != made[2]
-    one, other, neither = (text.split()[0] for text in drawn([["John A. Smith", "John B. Smith", "John Smith"]]))
-    assert len({one, other, neither}) == 3
+    two = known(["John A. Smith", "one@example.com"], ["John B. Smith", "other@example.com"])
+    one, other = (text.split() for text in drawn([["John A. Smith", "John B. Smith"]], two))
+    assert one[0] != other[0] and one[2] != other[2]
+    two = known(["A. Smith", "one@example.com"], ["A Smith", "Anna B Smith", "other@example.com"])  # a letter is no given name
+    one, other, _ = (text.split() for text in drawn([["A. Smith", "A Smith", "Anna B Smith"]], two))
+    assert one[1] != other[1]
 
 
 def test_draws_hang_on_the_document_and_the_person_and_on_no_order() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from sanitize.ask import sql
 from sanitize.edit import pseudonymize
-from sanitize.edit.pseudonymize import _fitted, _Known, _of_values
+from sanitize.edit.pseudonymize import _fitted, _Known, _of_values, _spelled
 from sanitize.errors import PlanError, ResourceError
 from sanitize.indexing import Settings
 from sanitize.keyed import Key, value_ids
@@ -257,6 +257,25 @@ def test_names_of_one_word_are_more_than_the_list_has() -> None:
     values = [a + b + c for a in "bcdfglmnprst" for b in "aeiou" for c in ("nn", "lla", "rk", "ven", "sto", "mir", "dro", "xi", "qu", "po")]
     made = drawn(known("PERSON", [f"{value}{tail}" for value in values for tail in ("", "a", "o", "is")], []), "PERSON")
     assert len(made) == 2_400 and len(set(made.values())) == len(made) and not set(made.values()) & set(made)
+
+
+def test_a_surname_before_the_given_name_stays_there() -> None:
+    one, names = (
+        kind("PERSON"),
+        ["Anna Roe", "Roe, Anna", "ROE, ANNA", "Garcia Lopez, Anna-Lena", "anna-lena garcia lopez", "Day, Anna, Lena"],
+    )
+    forms = one.normalise(pl.Series(names))
+    some = known("PERSON", forms.unique().to_list(), [])
+    ids = value_ids(arrow(forms), "PERSON", KEY)
+    plain = drawn(some, "PERSON")
+    spellings = pl.DataFrame({"value": names, "swept": False})
+    texts = pa.array([plain[form] for form in forms], pa.large_string())
+    made = _spelled(one, spellings, texts, np.zeros(len(names), np.int64), _of_values(KEY, one, ids), False).to_pylist()
+    shapes = [[re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", text)) for text in some] for some in (names, made)]
+    assert shapes[0] == shapes[1]
+    given_name, surname = made[0].split()
+    assert made[1:3] == [f"{surname}, {given_name}", f"{surname}, {given_name}".upper()]
+    assert made[4] == "{1} {0}".format(*made[3].split(", ")).lower()
 
 
 def test_what_cannot_be_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,115 +178,18 @@ ORDER BY
   `doc_no` NULLS LAST
 
 -- fates
-WITH `touched` AS (
-  SELECT
-    `o`.`doc_no`,
-    `o`.`cell`,
-    `o`.`start_byte`,
-    `o`.`stop_byte`,
-    `o`.`kind`,
-    `e`.`start_byte` AS `edit_start`,
-    CASE WHEN `e`.`kind` = `o`.`kind` THEN `e`.`replacement` END AS `replacement`
-  FROM `occurrences` AS `o`
-  INNER JOIN `edits_made` AS `e`
-    ON `e`.`doc_no` = `o`.`doc_no`
-    AND `e`.`cell` = `o`.`cell`
-    AND `e`.`start_byte` < `o`.`stop_byte`
-    AND `e`.`stop_byte` > `o`.`start_byte`
-  WHERE
-    `e`.`start_byte` <> `o`.`start_byte`
-    OR `e`.`stop_byte` <> `o`.`stop_byte`
-    OR `e`.`kind` <> `o`.`kind`
-), `apart` AS (
-  SELECT DISTINCT
-    `doc_no`,
-    `cell`,
-    `start_byte`,
-    `stop_byte`,
-    `kind`,
-    `edit_start`,
-    `replacement`
-  FROM `touched`
-  WHERE
-    NOT `replacement` IS NULL
-  UNION ALL
-  SELECT
-    `doc_no`,
-    `cell`,
-    `start_byte`,
-    `stop_byte`,
-    `kind`,
-    MIN(`edit_start`) AS `edit_start`,
-    MAX(`replacement`) AS `replacement`
-  FROM `touched`
-  GROUP BY
-    `doc_no`,
-    `cell`,
-    `start_byte`,
-    `stop_byte`,
-    `kind`
-  HAVING
-    COUNT(`replacement`) = 0
-), `placed` AS (
-  SELECT
-    `o`.`kind`,
-    `o`.`value_id`,
-    COALESCE(`own`.`replacement`, `a`.`replacement`) AS `replacement`,
-    COALESCE(`o`.`section`, '') AS `section`,
-    CASE
-      WHEN EXISTS(
-        SELECT
-          1
-        FROM `drops` AS `d`
-        WHERE
-          `d`.`doc_no` = `o`.`doc_no`
-      )
-      THEN 'dropped'
-      WHEN COALESCE(`own`.`replacement`, `a`.`replacement`) = ''
-      THEN 'removed'
-      WHEN SUBSTRING(COALESCE(`own`.`replacement`, `a`.`replacement`), 2, LENGTH(`o`.`kind`)) = `o`.`kind`
-      THEN 'label'
-      WHEN NOT COALESCE(`own`.`replacement`, `a`.`replacement`) IS NULL
-      THEN 'stand_in'
-      WHEN NOT `a`.`doc_no` IS NULL
-      THEN 'with_another'
-      ELSE 'original'
-    END AS `fate`
-  FROM `occurrences` AS `o`
-  LEFT JOIN `edits_made` AS `own`
-    ON `own`.`doc_no` = `o`.`doc_no`
-    AND `own`.`cell` = `o`.`cell`
-    AND `own`.`start_byte` = `o`.`start_byte`
-    AND `own`.`stop_byte` = `o`.`stop_byte`
-    AND `own`.`kind` = `o`.`kind`
-  LEFT JOIN `apart` AS `a`
-    ON `a`.`doc_no` = `o`.`doc_no`
-    AND `a`.`cell` = `o`.`cell`
-    AND `a`.`start_byte` = `o`.`start_byte`
-    AND `a`.`stop_byte` = `o`.`stop_byte`
-    AND `a`.`kind` = `o`.`kind`
-), `fated` AS (
+WITH `summed` AS (
   SELECT
     `kind`,
     `fate`,
     `section`,
-    CASE WHEN `fate` = 'original' THEN `value_id` END AS `original`,
-    CASE WHEN `fate` = 'stand_in' THEN `replacement` END AS `stand_in`
-  FROM `placed`
-), `standing` AS (
-  SELECT
+    CAST(SUM(`occurrences`) AS BIGINT) AS `occurrences`
+  FROM `standing`
+  GROUP BY
     `kind`,
     `fate`,
     `section`,
-    `original`,
-    `stand_in`,
-    COUNT(*) AS `occurrences`
-  FROM `fated`
-  GROUP BY
-    GROUPING SETS (
-      (`kind`, `fate`, `original`, `stand_in`),
-      (`kind`, `fate`, `section`)
-    )
+    `standing`
 )
 SELECT
   `kind`,
@@ -294,7 +197,7 @@ SELECT
   `section`,
   `occurrences`,
   COUNT(*) AS `distinct_values`
-FROM `standing`
+FROM `summed`
 GROUP BY
   `kind`,
   `fate`,

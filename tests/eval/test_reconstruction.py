@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 import sanitize
 from eval import reconstruction as rr
+from eval.finders import seer
+from eval.metrics.reconstruction import attacked, baselines
 from eval.model import Model
+from eval.probes import values_in
 from eval.reconstruction import Attack, Records
-from sanitize.errors import OutputBroken, UsageError
+from sanitize.errors import OutputBroken, PlanError, UsageError
 
 ANN, BO, CY = "ann.lee@example.com", "bo.ray@example.org", "cy.fox@example.net"
 LOSS = st.floats(1e-3, 50, allow_nan=False)
@@ -173,6 +176,55 @@ def test_finders_of_ones_own_and_words_that_are_no_values(model: Model, monkeypa
 
     only = Records.of(["gamma [PERSON-1]"], [{"[PERSON-1]": ["Di"]}])
     assert rr.recollected(model, only, Attack(queries=2), finder)["candidate"].to_list() == ["Di"]
+
+
+SPOKEN = [
+    "Dear Ann Larsson, ü say bo.ray@example.com. Regards, John Smith",
+    "",
+    "From: Mary Jones <mj@example.net>\nTo: x@example.org\n\nHi",
+]
+
+
+def test_any_finders_see_values() -> None:
+    def seen(*finders: Any) -> list[tuple[Any, ...]]:
+        found = seer(finders)(SPOKEN)
+        for text_no, start, stop, _, value in found.rows():
+            assert SPOKEN[text_no][start:stop] == value
+        return found.select("text_no", "kind", "value").rows()
+
+    mails = [(0, "EMAIL_ADDRESS", "bo.ray@example.com"), (2, "EMAIL_ADDRESS", "mj@example.net"), (2, "EMAIL_ADDRESS", "x@example.org")]
+    people = [(0, "PERSON", "Ann Larsson"), (0, "PERSON", "John Smith"), (2, "PERSON", "Mary Jones")]
+    assert seen("patterns") == mails == values_in(SPOKEN).select("text_no", "kind", "value").rows()
+    assert seen("names") == people  # patterns shows it the addresses, and counts only where it is named
+    assert seen({"use": "names", "prose": False}) == people[2:]
+    assert sorted(seen("patterns", "names")) == sorted(mails + people)
+    assert seer(["names"])([]).height == 0
+
+
+@pytest.mark.parametrize(
+    ("finders", "error", "word"),
+    [
+        ([], UsageError, "is empty"),
+        (["nmes"], PlanError, r"finders\[0\]\.use = 'nmes'.*Did you mean names"),
+        (["patterns", {"use": "names", "prosy": True}], PlanError, r"finders\[1\]\.prosy: unknown key"),
+        (["known"], UsageError, "documents of a corpus"),
+        ([{"use": "spans", "path": "x.csv"}], UsageError, "documents of a corpus"),
+    ],
+)
+def test_finders_that_cannot_see_answers(finders: list[Any], error: type[Exception], word: str) -> None:
+    with pytest.raises(error, match=word):
+        seer(finders)
+
+
+def test_the_metric_asks_the_finders_that_it_names(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    mouth(monkeypatch, {"gamma": ["my name is Ann Larsson"]})  # what stands before the label is the word, for the baselines too
+    only = Records.of(["gamma [PERSON-1]"], [{"[PERSON-1]": ["Ann Larsson"]}])
+    attack = Attack(queries=2)
+    assert attacked(model, model, only, attack)["recall"] == 0  # patterns knows no names
+    told = attacked(model, model, only, attack, finder=seer(["names"]))
+    assert told["recall"] == told["top1"] == 1
+    before = baselines(model, only, attack, queries=2, finder=seer(["names"]))
+    assert before == {"direct": 1, "tab": 1, "p2p": 1, "p2p_recall": 1}
 
 
 def test_one_prompt_for_each_key(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,6 +71,31 @@ NAME = [("PERSON", "Ann Roe", 1.0)]
 )
 def test_a_mined_name_is_found_again(tmp_path: Path, text: str, seen: list[str]) -> None:
     assert places(finder(tmp_path, NAME), text) == [(one, "PERSON", identity("PERSON", "ann roe")) for one in seen]
+
+
+NFC, NFD = "Jos\u00e9 \u00c5lund", "Jose\u0301 A\u030alund"
+CYRILLIC = unicodedata.normalize("NFC", "\u0421\u0435\u0440\u0433\u0435\u0438\u0306 \u0419\u043e\u0432\u0438\u0447")
+
+
+@pytest.mark.parametrize("name", [NFC, NFD, CYRILLIC])
+@pytest.mark.parametrize("listed", [True, False])
+def test_accents_of_their_own_and_letters_with_accents_are_one(tmp_path: Path, name: str, listed: bool) -> None:
+    """Composed and decomposed text (macOS writes the latter), in any letter case; the place is that of the text as it is."""
+    one = finder(tmp_path, [], [("PERSON", name)]) if listed else finder(tmp_path, [("PERSON", name, 1.0)])
+    for way in ("NFC", "NFD"):
+        for written in (name, name.upper(), name.lower(), ", ".join(reversed(name.split()))):
+            written = unicodedata.normalize(way, written)
+            assert places(one, f"\u00e9 so {written}. A\u0301") == [(written, "PERSON", identity("PERSON", name))], ascii(written)
+
+
+def test_a_letter_with_an_accent_behind_it_is_another(tmp_path: Path) -> None:
+    one = finder(tmp_path, [], [("PERSON", "Rene"), ("PERSON", "Andr\u00e9"), ("LOCATION", "Ann Roe")])
+    assert places(one, "Rene\u0301 and Ann Roe\u0301") == []
+    assert [text for text, _, _ in places(one, "Rene and Andre\u0301, ANDRE\u0301 not andre\u0301")] == [
+        "ANDRE\u0301",
+        "Andre\u0301",
+        "Rene",
+    ]
 
 
 def test_what_a_header_line_did_not_tell_is_not_looked_for(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import polars as pl
@@ -75,6 +76,15 @@ NOT_FOUND = [
     "Petra2 and 4Anna are no words of letters",
     "",
 ]
+
+
+@pytest.mark.parametrize(
+    "text", ["Núria Ángeles Gómez", "Dr. Øre Åse spoke to Zoë Brontë.", "From: José Müller <jm@example.com>\n\nHi José, ask René Müller"]
+)
+def test_decomposed_letters_are_letters(text: str) -> None:
+    """Names are found as well where accents stand behind their letters."""
+    found = names(unicodedata.normalize("NFC", text))
+    assert found and names(unicodedata.normalize("NFD", text)) == [unicodedata.normalize("NFD", one) for one in found]
 
 
 @pytest.mark.parametrize("text", FOUND)

@@ -23,7 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("seek",),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
-    ("plan", "samples", "looks", "full", "published", "settings", "lots", "fetched", "remote_out", "batches"),
+    ("plan", "samples", "fates", "looks", "full", "published", "settings", "lots", "fetched", "remote_out", "batches"),
     ("manifest", "reading", "counts", "blacklist", "verify", "feeds", "append"),
     ("described",),
     ("indexing", "drill", "reporting", "stores"),

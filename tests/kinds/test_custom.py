@@ -75,6 +75,13 @@ TAKES: list[tuple[str, dict[str, Any], str, list[str]]] = [
     ("words over lines", {"words": ["Blue Heron"]}, "Blue\n  Heron", ["Blue\n  Heron"]),
     ("words in full width", {"words": ["Falcon"]}, "ＦＡＬＣＯＮ", ["ＦＡＬＣＯＮ"]),
     ("words beyond ASCII", {"words": ["Müller Straße"]}, "MÜLLER STRASSE müller straße", ["MÜLLER STRASSE", "müller straße"]),
+    ("words in composed letters", {"words": ["Re\u0301ne\u0301 O\u0308st"]}, "R\u00e9n\u00e9 \u00d6st", ["R\u00e9n\u00e9 \u00d6st"]),
+    (
+        "words with accents of their own",
+        {"words": ["R\u00e9n\u00e9"], "case": "exact"},
+        "Re\u0301ne\u0301 re\u0301ne\u0301",
+        ["Re\u0301ne\u0301"],
+    ),
     ("words without blanks around", {"words": ["蓝鹭"]}, "项目蓝鹭已完成", ["蓝鹭"]),
     ("words as spelled", {"words": ["Falcon"], "case": "exact"}, "Falcon falcon FALCON Falcon", ["Falcon", "Falcon"]),
     ("words inside words", {"words": ["falcon"], "inside_words": True}, "Falcons", ["Falcon"]),
@@ -230,6 +237,8 @@ def test_a_check_holds_for_what_it_fitted_and_sees_a_wrong_digit(name: str, data
         "a{1,5000}",
         "(?P<part>a)(?<other>b)",
         "(?:[0-9]{1,4} ?){1,6}x",
+        "(?s)BEGIN.+?END",
+        "[A-Z][a-z]+",
     ],
 )
 def test_a_good_pattern(pattern: str) -> None:
@@ -260,6 +269,11 @@ def test_a_good_pattern(pattern: str) -> None:
         (r"\b", "matches where nothing stands"),
         (r"(?m)^|x", "matches where nothing stands"),
         (r"\B", "matches where nothing stands"),
+        ("(?s).+", "matches all of a text of words"),
+        (r"[\s\S]{1,9}", "matches all of a text of words"),
+        ("[^0-9]+", "matches all of a text of words"),
+        (r"\A(?s:.+)\z", "matches all of a text of words"),
+        (r"\s+|\w+", "matches all of a text of words"),
     ],
 )
 def test_a_pattern_that_is_refused(pattern: str, said: str) -> None:

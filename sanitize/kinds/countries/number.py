@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, I64, U8, Kind, drawn, grid, ungrid
+from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, I64, U8, Kind, drawn, grid, loosened, ungrid
 
 Bools = npt.NDArray[np.bool_]
 DIGITS = b"0123456789"
@@ -138,10 +138,13 @@ def number(
     separators Bytes between the groups, which the identity form leaves out; `shorten` makes the identity form of what is then left.
     """
     width = len(alphabets)
+    if separators:
+        alone, behind = loosened(alone), None if behind is None else loosened(behind)
     known = behind if behind is not None else alone
+    gaps = separators.decode().replace("-", "") + BLANKS + HYPHENS
 
     def normalise(values: pl.Series) -> pl.Series:
-        plain = values.str.replace_all("[" + "".join(f"\\x{byte:02x}" for byte in separators) + "]", "") if separators else values
+        plain = values.str.replace_all(f"[{gaps}]", "") if separators else values
         plain = plain.str.to_uppercase()
         return plain if shorten is None else shorten(plain)
 
@@ -173,7 +176,7 @@ def number(
     pattern = rf"{BOUND}(?:{alone}){BOUND}"
     lead = None
     if named is not None:
-        lead = rf"{named}{_GAP}"
+        lead = loosened(rf"{named}{_GAP}", twice=False)
         pattern += rf"|{lead}(?:{known}|{alone}){BOUND}"
     return Kind(
         name=name,
@@ -208,7 +211,8 @@ def _fitted(rows: U8, sound: Callable[[U8], Bools], tables: Sequence[U8]) -> tup
 def _laid(values: pl.Series, made: U8, separators: bytes) -> pl.Series:
     """Characters put into the values from the right, past their separators."""
     rows = grid(values)
-    place = (rows != 0) & ~np.isin(rows, list(separators))
+    # what a number holds beyond ASCII stands between its groups
+    place = (rows != 0) & (rows < 128) & ~np.isin(rows, list(separators))
     at = made.shape[1] - place.sum(axis=1)[:, None] + np.cumsum(place, axis=1) - 1
     put = place & (at >= 0)
     rows[put] = np.take_along_axis(made, np.maximum(at, 0), axis=1)[put]

@@ -59,9 +59,14 @@ def test_a_checkpoint_is_attacked(run_of: Any, tmp_path: Path, speaks: None) -> 
     places = {name: str(place) for name, place in masked(tmp_path / "m", TEXTS).items()}
     others = masked(tmp_path / "u", {"z": f"alpha {BO}"})
     settings = {**places, "untrained": others["masked"], "untrained_work": others["work"], "queries": 3, "p2p_queries": 2, **PROMPTS}
-    one = metric({"use": "reconstruction", **settings})
+    one = metric({"use": "reconstruction", "finders": ["patterns", "names"], **settings})
     one.open(Ground(seed=1))
+    seen: list[str] = []
+    sees = one._finder  # type: ignore[attr-defined]
+    one._finder = lambda texts: seen.extend(texts) or sees(texts)  # type: ignore[attr-defined,func-returns-value]
+    assert sees(["my name is Ann Larsson"])["kind"].to_list() == ["PERSON"]
     told = one.at(run, run.final, Model.load(run.final.path))
+    assert len(seen) == 3 * 2 + 3 * 1 + 2 + 2 + 2 * 2  # answers about trained and other texts, and to the attacks before it
     trained = told["trained"]
     assert (trained["keys"], trained["texts"], trained["candidates"], trained["without_candidates"]) == (2, 2, 4, 0)
     assert trained["recall"] == 1.0 and trained["recall_at"][-1] == {"first": 10, "recall": 1.0}

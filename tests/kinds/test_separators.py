@@ -1,0 +1,137 @@
+"""Numbers in groups, whatever blank or hyphen stands between them: found whole, one identity, a stand-in in the same writing."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sanitize.decoded import views
+from sanitize.find.patterns import Patterns
+from sanitize.keyed import Draws, Key
+from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, kind, loosened
+
+KEY = Key.from_seed(3)
+FINDER = Patterns(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
+# what stands for `~`: no-break, figure, thin, narrow and wide blanks; hyphens, dashes, minus; two or three of them
+SINGLE = ["\u00a0", "\u2007", "\u2009", "\u202f", "\u3000", "\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2212", "\uff0d"]
+DOUBLED = ["  ", " -", "- ", "\u00a0-", "-\u202f"]
+BLANK = ["\u00a0", "\u2009", "\u202f", "  ", "\u00a0 "]
+# words before it, a number, its kind, its identity, and which separators it is written with
+WRITTEN = [
+    ("", "713~555~0123", "PHONE_NUMBER", "+17135550123", [*SINGLE, *DOUBLED, " - "]),
+    ("", "(713)~555~0123", "PHONE_NUMBER", "+17135550123", [*SINGLE, *DOUBLED, " - "]),
+    ("", "+1~713~555~0123", "PHONE_NUMBER", "+17135550123", [*SINGLE, *DOUBLED, " - "]),
+    ("", "+44~20~7946~0958", "PHONE_NUMBER", "+442079460958", [*SINGLE, *DOUBLED]),
+    ("", "020~7946~0958", "PHONE_NUMBER", "02079460958", [*SINGLE, *DOUBLED]),
+    ("", "01~99~00~12~34", "PHONE_NUMBER", "0199001234", [*SINGLE, *DOUBLED]),
+    ("", "138~****~0199", "PHONE_NUMBER", "138****0199", SINGLE),
+    ("call ", "555~0123", "PHONE_NUMBER", "5550123", [*SINGLE, *DOUBLED]),
+    ("call ", "78~651~450", "PHONE_NUMBER", "78651450", [*SINGLE, " -", "- "]),
+    ("", "4111~1111~1111~1111", "CREDIT_CARD", "4111111111111111", [*SINGLE, *DOUBLED, " - "]),
+    ("", "3782~822463~10005", "CREDIT_CARD", "378282246310005", [*SINGLE, *DOUBLED]),
+    ("", "123~45~6789", "US_SSN", "123456789", [*SINGLE, *DOUBLED]),
+    ("", "DE89~3704~0044~0532~0130~00", "IBAN_CODE", "DE89370400440532013000", [*SINGLE, *DOUBLED]),
+    ("NHS number: ", "943~476~5919", "UK_NHS", "9434765919", [*SINGLE, *DOUBLED]),
+    ("", "130~692~544", "CA_SIN", "130692544", [*SINGLE, *DOUBLED]),
+    ("", "123~456~782", "AU_TFN", "123456782", BLANK),
+    ("", "86~095~742~719", "DE_TAX_ID", "86095742719", BLANK),
+    ("", "2~55~08~14~168~025~38", "FR_NIR", "255081416802538", BLANK),
+]
+CASES = [(word, number.replace("~", gap), name, form) for word, number, name, form, gaps in WRITTEN for gap in gaps]
+
+
+def found(texts: list[str]) -> list[list[tuple[str, str, str]]]:
+    """The values in each text: kind, value, identity."""
+    seen = FINDER.run(pa.array(texts, pa.large_string()))
+    out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
+    for row, start, stop, which in zip(seen.text_no, seen.start, seen.stop, seen.which, strict=True):
+        name = FINDER.kinds[seen.distinct.kind[which]].name
+        out[row].append((name, texts[row][start:stop], str(seen.distinct.normalised[which])))
+    return out
+
+
+def test_whatever_stands_between_the_groups() -> None:
+    texts = [f"Dear all,\nsee {word}{value}, as said\n" for word, value, _, _ in CASES]
+    wrong = [
+        (ascii(text), one)
+        for text, one, (_, value, name, form) in zip(texts, found(texts), CASES, strict=True)
+        if one != [(name, value, form)]
+    ]
+    assert not wrong
+
+
+def test_an_old_spelling_is_the_same_value() -> None:
+    """One identity, so one value_id, for a number in any writing."""
+    plain = [(word, number.replace("~", "-" if gaps is not BLANK else " ")) for word, number, _, _, gaps in WRITTEN]
+    said = [one[0][2] for one in found([word + value for word, value in plain])]
+    assert said == [form for _, _, _, form, _ in WRITTEN]
+
+
+def draws(count: int) -> Draws:
+    rows = np.arange(count, dtype=np.uint64)
+    return Draws.at(b"sixteen bytes ok", rows, rows)
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+def test_a_stand_in_keeps_the_separators(reserved: bool) -> None:
+    for name in {name for _, _, name, _ in CASES}:
+        values = pl.Series([value for _, value, of, _ in CASES if of == name])
+        fakes = kind(name).fake(values, draws(len(values)), reserved)
+        assert fakes.str.replace_all("[0-9A-Z*]", "").to_list() == values.str.replace_all("[0-9A-Z*]", "").to_list(), name
+        assert (fakes != values).all(), name
+
+
+# what only looks like a number with a doubled or a typeset separator
+NOT = [
+    "123  45 6789",  # two different gaps
+    "123\u201345 6789",
+    "pages 123\u2013456",
+    "2001\u20132002",
+    "call 2001 \u2013 2002",
+    "in 713\n555\n0123",  # no line ends
+    "713\t555\t0123",  # columns
+    "713    555    0123",
+    "4111\u20131111\u20131111\u20131112",
+    "9999  1234",
+]
+
+
+@pytest.mark.parametrize("text", NOT)
+def test_what_is_none(text: str) -> None:
+    assert found([text]) == [[]]
+
+
+def test_an_open_number_ends_at_a_wide_gap() -> None:
+    """Two blanks end a number whose length is not known: what follows is the next thing of the line."""
+    texts = ["tel 01 99 00 12 34  75001 Paris", "(020) 7946 0958  12345", "call 78 651 450  2001"]
+    assert [[value for _, value, _ in one] for one in found(texts)] == [["01 99 00 12 34"], ["(020) 7946 0958"], ["78 651 450"]]
+
+
+def test_the_classes_are_what_unicode_calls_so() -> None:
+    """Every blank of Unicode that ends no line, and every dash that looks like a hyphen, once."""
+    blank, hyphen = re.compile(f"[{BLANKS}]"), re.compile(f"[{HYPHENS}]")
+    every = [chr(code) for code in range(0x20, 0x10000)]
+    assert [one for one in every if unicodedata.category(one) == "Zs" and one != "\u1680"] == [one for one in every if blank.fullmatch(one)]
+    dashes = {one for one in every if hyphen.fullmatch(one)}
+    assert dashes - {"\u2212"} <= {one for one in every if unicodedata.category(one) == "Pd"} and {"-", "\u2011", "\u2013"} <= dashes
+
+
+def test_loosened_leaves_all_else() -> None:
+    same = rf"{BOUND}(?:[0-9]{{3}}|[A-F-]x?){BOUND}\-"
+    assert loosened(same) == same
+    assert re.fullmatch(loosened("[0-9] ?[0-9]-[0-9][ .-]{2}x"), "1\u00a0 2 \u2013 3.\u2011x")
+    assert not re.fullmatch(loosened("[0-9] [0-9]", twice=False), "1  2")
+
+
+def test_the_leak_check_sees_through_the_same_separators() -> None:
+    """Digits, whatever stands between them, up to four bytes: the view of the full check knows what the finder knows."""
+    texts = [
+        value for _, value, name, _ in CASES if name in ("PHONE_NUMBER", "CREDIT_CARD", "US_SSN") and not set(value) & set("(*\u3000\uff0d")
+    ]
+    (view,) = views(pa.array(texts, pa.large_string()), 40, ("digits",))
+    assert view.pieces.to_pylist() == [re.sub("[^0-9]", "", text) for text in texts]
