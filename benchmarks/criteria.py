@@ -47,7 +47,12 @@ class Criterion:
 def options(about: str | None, **more: Any) -> argparse.ArgumentParser:
     """The parser of a paper's script: size, seeds, data, work folder, JSON."""
     parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0], **more)
-    parser.add_argument("--size", choices=SIZES, default="ci", help="ci: about a minute on two cores; cpu: ten minutes; gpu: one GPU")
+    parser.add_argument(
+        "--size",
+        choices=SIZES,
+        default="ci",
+        help="ci: what every commit runs, minutes; cpu: three seeds, about ten minutes of two idle cores; gpu: one GPU",
+    )
     parser.add_argument("--seeds", type=int, help="how many seeds are trained (default: by size)")
     parser.add_argument("--data", type=Path, help="your own corpus in place of the generated one")
     parser.add_argument("--dir", type=Path, help="where shards and checkpoints are kept (default: a folder that is removed at the end)")

@@ -154,7 +154,7 @@ def forms_of(names: pl.DataFrame) -> pl.DataFrame:
         sides.append(pl.concat(made).filter(~pl.col("words") | ~pl.col("how").str.contains(r"w[^ ](?: |$)")))
     first, last = (side.sort("name_no", "form", "no").unique(["name_no", "form"], keep="first", maintain_order=True) for side in sides)
     pairs = first.join(last, on="name_no", suffix="_last")
-    joined_ = [
+    turns = [
         pairs.select(
             "name_no", form=pl.col("form") + pl.col("form_last"), how=pl.col("how") + " " + pl.col("how_last"), part=pl.lit(False)
         ),
@@ -168,7 +168,7 @@ def forms_of(names: pl.DataFrame) -> pl.DataFrame:
         )
         for side in (first, last)
     ]
-    every = pl.concat([*joined_, *parts]).join(names.select("name_no", "scope", "person"), on="name_no")
+    every = pl.concat([*turns, *parts]).join(names.select("name_no", "scope", "person"), on="name_no")
     # the most pieces: those of `Jean-Paul Martin`, not of `jeanpaul.martin@`; of as many any, but always the same
     every = every.with_columns(size=pl.col("how").str.count_matches(" ")).sort(
         "scope", "person", "form", "part", "size", "how", descending=[False, False, False, False, True, True]

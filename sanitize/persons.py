@@ -417,7 +417,7 @@ def _of_one_name(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     said = rows.filter(pl.col("kind") == PERSON).select("scope", "person", "linked", "text").join(names, on="text")
     alike = pl.struct("scope", "given", "surname")
     letters = pl.col("between").str.slice(0, 1).filter(pl.col("between") != "").n_unique().over(alike)
-    said = said.filter(letters < 2, pl.col("person").n_unique().over(alike) > 1)
+    said = said.filter(pl.col("given").str.len_chars() > 1, letters < 2, pl.col("person").n_unique().over(alike) > 1)
     if not said.height:
         return rows
     # one that the index knows comes first

@@ -324,7 +324,7 @@ def test_a_leak_is_not_quoted(here: Path, sanitize: Command) -> None:
 
 
 def test_a_broken_out_is_not_quoted(here: Path, sanitize: Command) -> None:
-    sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact")
+    silent(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact"))
     (here / "out" / "README.md").write_text("canary0003@canaryhost0003.example.com")
     code, said = sanitize("verify", "out")
     assert code == 4 and heard(said) == []

@@ -64,6 +64,7 @@ class Size:
 
 SIZES = {
     "ci": Size(public=300, private=80, held=90, epochs=28, every=2, sparse=7, seeds=2),
+    # the texts of `ci`, a seed and three measurements more: twice the texts would not end in ten minutes on a busy machine
     "cpu": Size(public=300, private=100, held=120, epochs=28, every=2, sparse=7, seeds=3, full=True),
     "gpu": Size(
         public=100_000, private=2_000, held=1_000, epochs=24, every=2, sparse=6, seeds=3, layers=8, width=512, heads=8, vocab=2048,

@@ -58,6 +58,7 @@ class Size:
 
 SIZES = {
     "ci": Size(mails=375, people=150, seeds=2, epochs=20, every=5.0, web=192, cues=128, doses=False),
+    # five checkpoints, and other doses at the first seed only: that halves what ten checkpoints of six plans at three seeds cost
     "cpu": Size(mails=375, people=150, seeds=3, epochs=20, every=4.0, web=256, cues=128, doses=True),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(

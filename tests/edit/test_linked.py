@@ -165,6 +165,9 @@ def test_one_name_is_one_person_in_a_document() -> None:
     two = known(["John A. Smith", "one@example.com"], ["John B. Smith", "other@example.com"])
     one, other = (text.split() for text in drawn([["John A. Smith", "John B. Smith"]], two))
     assert one[0] != other[0] and one[2] != other[2]
+    two = known(["A. Smith", "one@example.com"], ["A Smith", "Anna B Smith", "other@example.com"])  # a letter is no given name
+    one, other, _ = (text.split() for text in drawn([["A. Smith", "A Smith", "Anna B Smith"]], two))
+    assert one[1] != other[1]
 
 
 def test_draws_hang_on_the_document_and_the_person_and_on_no_order() -> None:

@@ -127,3 +127,15 @@ def test_a_child_that_was_killed_can_be_killed_again() -> None:
     assert child.receive().result == 1
     child.kill()
     child.kill()
+
+
+def test_nobody_loads_pandas_in_passing() -> None:
+    """Numbers become an Arrow column and a table is read whole, in a fresh process; whoever wants pandas still has it."""
+    pytest.importorskip("pandas")
+    code = (
+        "import sys, io; from sanitize.engines.child import spared; spared(); import numpy as np, pyarrow as pa, pyarrow.parquet as pq; "
+        "file = io.BytesIO(); pq.write_table(pa.table([pa.array(np.arange(3))], names=['a']), file); table = pq.read_table(file); "
+        "before = 'pandas' in sys.modules; print(before, table.to_pandas()['a'].sum())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "3"]

@@ -101,8 +101,7 @@ def test_the_command_writes_report_page_and_cards(suite: Path, tmp_path: Path) -
     assert {"extraction", "perplexity", "frontier"} <= json.loads(listed.stdout)["metrics"].keys()
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("reveal", [False, True])
+@pytest.mark.parametrize(("suffix", "reveal"), [(".csv", False), (".parquet", True)])
 def test_the_list_of_what_came_out_is_private_and_masked(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, reveal: bool
 ) -> None:
@@ -113,7 +112,7 @@ def test_the_list_of_what_came_out_is_private_and_masked(
     done = CliRunner().invoke(app, [str(suite), "--out", str(out), "--leaked", str(file), *(["--reveal"] if reveal else [])])
     assert done.exit_code == 0, done.output
     told = pl.read_csv(file) if suffix == ".csv" else pl.read_parquet(file)
-    # two runs, two checkpoints, two kinds of prompts; what nobody wrote (the other run's data hold it not) counts as an original, too
+    # two runs, two checkpoints, two kinds of prompts
     assert told.height == 8 and set(told["run"]) == {RUN, "rmft"} and set(told["how"]) == {"web", "cue"} and set(told["step"]) == {0, 4}
     assert set(told["value"]) == {ANN if reveal else "a***@e***.com"} and set(told["occurrences"]) == {1}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700

@@ -214,5 +214,6 @@ def test_records_hold_no_text(house: Any) -> None:
     for path in records:
         found = json.loads(path.read_text())
         assert set(found) == {"fingerprint", "files", "result"} and (found["files"] or path.name.startswith("view-"))
-        assert all(Path(file).is_relative_to(house.work) and len(known) == 64 for file, known in found["files"].items())
+        assert all((path.parent / file).resolve().is_relative_to(house.work.resolve()) for file in found["files"])
+        assert not any(Path(file).is_absolute() for file in found["files"]) and all(len(known) == 64 for known in found["files"].values())
     house.silent()
