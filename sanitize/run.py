@@ -43,13 +43,7 @@ from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
 from sanitize.target import Target
-from sanitize.verify import VerifyTask, judge, leak, opaque_of, scan, verify_task
-
-# what the fast check finds in a text is swept; these are forms that no finder takes, and the full check alone looks for
-_NO_SWEEP = (
-    "Where a spelling that no finder takes stands in a text, list it as it is written there with --known FILE; --verify fast looks for "
-    "fewer forms, and would publish it"
-)
+from sanitize.verify import NO_SWEEP, VerifyTask, judge, leak, opaque_of, scan, verify_task
 
 
 class Run(Target):
@@ -355,7 +349,7 @@ class Run(Target):
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)
         if found["findings"]:
-            raise leak(self.named or str(self.out), found["findings"], "", f"nothing was published. {_NO_SWEEP}")
+            raise leak(self.named or str(self.out), found["findings"], "", f"nothing was published. {NO_SWEEP}")
         return {"forms": found["forms"], "ambiguous": found["ambiguous"]}
 
     def _leaks_in(self, texts: dict[str, str]) -> list[tuple[str, str]]:
