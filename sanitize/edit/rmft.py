@@ -39,7 +39,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize import persons
 from sanitize.drawn import DrawnPart, Store, curated_store, entries_of
-from sanitize.errors import PlanError, ResourceError
+from sanitize.errors import PlanError
 from sanitize.keyed import Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import Kind
 from sanitize.kinds.kind import kind as kind_named
@@ -52,6 +52,7 @@ Anchor = Literal["first", "last", "domain", "tld"]
 _EXTEND_AFTER = 8  # attempts with the stores alone
 _OWN_PART_AFTER = 24  # from here on a drawn part may happen to be the address's own
 _ATTEMPTS = 64
+_SPENT = -2  # entered, and out of attempts
 _ANCHOR = 1 << 20  # the lane that chooses the anchor of a name, beyond those of its words
 _ANCHORS = {"first": persons.FIRST, "last": persons.LAST, "domain": persons.DOMAIN, "tld": persons.TLD}
 
@@ -261,8 +262,9 @@ class Rmft(LinkingEditor):
             pending = np.delete(pending, accepted)
             if not len(pending):
                 break
-        else:
-            raise _exhausted(one, len(pending))
+        else:  # nothing that is new in its document has this shape (`http://a` a few dozen times): the rest gets the kind's label
+            texts.append(_labels(one, len(pending)))
+            rows.append(pending)
         return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
 
     def _fakes(self, one: Kind, values: pa.Array) -> _Make:
@@ -398,8 +400,8 @@ class _Race:
             self.held[order[1:][self.held[order[1:]] == self.held[order[:-1]]]] = -1
             rows = np.flatnonzero((self.held < 0) & (self._entered >= 0))
             self._attempt[rows] += 1
-            if (self._attempt[rows] == _ATTEMPTS).any():
-                raise _exhausted(self._kind, len(rows))
+            self._entered[rows[self._attempt[rows] == _ATTEMPTS]] = _SPENT
+            rows = rows[self._attempt[rows] < _ATTEMPTS]
 
     def _propose(self, rows: npt.NDArray[np.intp], group: int, attempt: int) -> None:
         doc_no, make, draws = self._groups[group]
@@ -424,10 +426,11 @@ class _Race:
         return certain
 
     def texts(self) -> tuple[npt.NDArray[np.intp], pa.Array]:
-        """All that entered, and the text of each."""
-        rows = np.flatnonzero(self.held >= 0)
+        """All that entered, and the text of each: the kind's label where every draw was taken."""
+        rows, spent = np.flatnonzero(self.held >= 0), np.flatnonzero(self._entered == _SPENT)
         every = pa.concat_arrays([*self._texts, pa.array([], pa.large_string())])
-        return rows, every.take(pa.array(self._where[rows]))
+        texts = pa.concat_arrays([every.take(pa.array(self._where[rows])), _labels(self._kind, len(spent))])
+        return np.concatenate([rows, spent]), texts
 
 
 _Make = Callable[[npt.NDArray[np.intp], Draws, int], tuple[pa.Array, npt.NDArray[np.bool_]]]
@@ -475,17 +478,11 @@ def _changed(one: Kind, make: _Make, draws: Draws) -> pa.Array:
             return text
         again, other = make(same, draws.rows(same).again(attempt), attempt)
         text, usable[same] = pc.replace_with_mask(text, pa.array(~usable), again), other
-    if not usable.all():
-        raise _exhausted(one, int((~usable).sum()))
-    return text
+    return pc.if_else(pa.array(usable), text, _text(f"[{one.name}]"))
 
 
 def _labels(one: Kind, times: int) -> pa.LargeStringArray:
     return pa.array([f"[{one.name}]"] * times, pa.large_string())
-
-
-def _exhausted(one: Kind, times: int) -> ResourceError:
-    return ResourceError(f"{one.name}: {times} stand-ins, new in their document, could not be drawn; set reserved = false, or use redact")
 
 
 class _Known:

@@ -1,0 +1,29 @@
+"""RMFT where little is left to draw from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sanitize.indexing import Settings
+from sanitize.plan import load_plan
+from sanitize.run import run
+
+
+@pytest.mark.parametrize("avoid", ["corpus", "seen"])
+def test_a_shape_with_fewer_texts_than_mentions_ends_in_labels(tmp_path: Path, avoid: str) -> None:
+    """Twenty-five other letters stand behind `http://`, sixty are needed: the rest is `[URL]`, and the run goes on."""
+    texts = ["See " + "http://a and " * 60, "See http://b and http://ab.example.com."]
+    pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
+    plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
+    summary = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
+    first, second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"]
+    drawn = re.findall(r"http://(\w) and", first)
+    known = {"a", "b"} if avoid == "corpus" else {"a"}  # what was seen before
+    assert first.count("[URL]") == 60 - len(drawn) and 20 <= len(drawn) == len(set(drawn) - known)
+    short = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
+    assert re.fullmatch(rf"See {short} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
+    assert summary["by_kind"]["URL"]["replaced"] == 62 and summary["leaks"] == 0
