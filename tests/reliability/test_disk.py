@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def test_files_are_on_the_disk_before_they_have_a_name(house: Any, calls: Calls)
             written[path] = place
         elif what == "fsync":
             synced[path] = place
-        elif what == "rename" and not path.endswith((".private", "/out")) and "/spill/read-" not in path:
+        elif what == "rename" and not path.endswith((".private", "/out")) and not re.search("/spill/(read-|report/)", path):
             assert more in synced, f"{more} had its name {path} before it was on the disk"
             assert synced[more] > written.get(more, -1), f"{more} was written after it was on the disk"
             named[path] = place
