@@ -141,6 +141,8 @@ def _same_folder_elsewhere(given: Sequence[tuple[str, int, str]], folders: Seque
         # where the folder lay before: of files that lie elsewhere now
         moved = [(way, lay.get(sha256, ())) for _, way, sha256 in files if root + way not in place]
         others = {before.removesuffix(way) for way, some in moved for before in some if before.endswith(way)}
+        if not others:
+            continue
         for no, way, sha256 in files:
             if sha256 not in known and any(place.get(other + way, sha256) not in {sha256, *there} for other in others):
                 raise UsageError(

@@ -293,7 +293,7 @@ def ready(path: Path, folder: Path, memory: int = 1 << 30) -> Path:
     return folder
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)  # full verification looks for three in each shard
 def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
     return _of_table(pq.read_table(path, partitioning=None))
 

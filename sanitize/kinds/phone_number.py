@@ -39,7 +39,12 @@ REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP
 _TAIL = table_of(b",ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")  # an extension begins with one of these
 _GAP = f"[.()/{BLANKS}{HYPHENS}]{{0,2}}"
 _EXTENSION = r"(?:,? {0,2}(?:[Xx]|[Ee][Xx][Tt](?:[.]|ension)?)[ .:]{0,2}[0-9]{1,6})?"
-_AMERICA = loosened(rf"(?:(?:[+]|{BOUND})1[ .-]{{0,3}})?(?:[(][0-9]{{3}}[)][ .-]{{0,3}}|{BOUND}[0-9]{{3}}[ ./-])[0-9]{{3}}[ .-][0-9]{{4}}")
+_ONE = rf"(?:(?:[+]|{BOUND})1[ .-]{{0,3}})?"
+# groups apart by more than one blank or hyphen begin as the numbering plan has them: another number may stand before such a gap
+_AMERICA = "(?:{}|{})".format(
+    loosened(rf"{_ONE}(?:[(][0-9]{{3}}[)][ .-]{{0,3}}|{BOUND}[0-9]{{3}}[ ./-])[0-9]{{3}}[ .-][0-9]{{4}}", twice=False),
+    loosened(rf"{_ONE}(?:[(][2-9][0-9]{{2}}[)][ .-]{{0,3}}|{BOUND}[2-9][0-9]{{2}}[ ./-])[2-9][0-9]{{2}}[ .-][0-9]{{4}}"),
+)
 _USUAL = {  # digits after the country code (ITU-T E.164 national plans; others fall to the general form)
     8: "45|47|65|852|372|371",
     9: "27|31|32|33|34|41|48|61|351|353|380|966|971|972",
@@ -61,12 +66,12 @@ _TRUNK_APART = rf"{BOUND}0[0-9](?:{_APART}[0-9]{{2}}){{4}}{BOUND}|{BOUND}0[0-9]{
 _SHAPES = ("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4", "4-4-4")
 _LOCAL = "|".join(
     [
-        loosened(separator.join(f"[0-9]{{{size}}}" for size in shape.split("-")), twice=separator == "-" or shape.count("-") < 2)
+        loosened(separator.join(f"[0-9]{{{size}}}" for size in shape.split("-")), twice=shape == "3-4")
         for separator in (" ", "-", "[.]")
         for shape in _SHAPES
         if separator != "[.]" or shape.count("-") > 1  # with one dot it is a decimal
     ]
-    + [loosened("[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}"), "[0-9]{5,}"]
+    + [loosened("[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}", twice=False), "[0-9]{5,}"]
 )
 _BRACKETS = loosened(rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{3,4}})?{BOUND}", twice=False)
 _MASKED = loosened(

@@ -20,7 +20,7 @@ FINDER = Patterns(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
 # what stands for `~`: no-break, figure, thin, narrow and wide blanks; hyphens, dashes, minus; two or three of them
 SINGLE = ["\u00a0", "\u2007", "\u2009", "\u202f", "\u3000", "\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2212", "\uff0d"]
 DOUBLED = ["  ", " -", "- ", "\u00a0-", "-\u202f"]
-BLANK = ["\u00a0", "\u2009", "\u202f", "  ", "\u00a0 "]
+BLANK = ["\u00a0", "\u2009", "\u202f", "\u3000"]
 # words before it, a number, its kind, its identity, and which separators it is written with
 WRITTEN = [
     ("", "713~555~0123", "PHONE_NUMBER", "+17135550123", [*SINGLE, *DOUBLED, " - "]),
@@ -31,13 +31,13 @@ WRITTEN = [
     ("", "01~99~00~12~34", "PHONE_NUMBER", "0199001234", [*SINGLE, *DOUBLED]),
     ("", "138~****~0199", "PHONE_NUMBER", "138****0199", SINGLE),
     ("call ", "555~0123", "PHONE_NUMBER", "5550123", [*SINGLE, *DOUBLED]),
-    ("call ", "78~651~450", "PHONE_NUMBER", "78651450", [*SINGLE, " -", "- "]),
+    ("call ", "78~651~450", "PHONE_NUMBER", "78651450", SINGLE),
     ("", "4111~1111~1111~1111", "CREDIT_CARD", "4111111111111111", [*SINGLE, *DOUBLED, " - "]),
     ("", "3782~822463~10005", "CREDIT_CARD", "378282246310005", [*SINGLE, *DOUBLED]),
     ("", "123~45~6789", "US_SSN", "123456789", [*SINGLE, *DOUBLED]),
     ("", "DE89~3704~0044~0532~0130~00", "IBAN_CODE", "DE89370400440532013000", [*SINGLE, *DOUBLED]),
     ("NHS number: ", "943~476~5919", "UK_NHS", "9434765919", [*SINGLE, *DOUBLED]),
-    ("", "130~692~544", "CA_SIN", "130692544", [*SINGLE, *DOUBLED]),
+    ("", "130~692~544", "CA_SIN", "130692544", SINGLE),
     ("", "123~456~782", "AU_TFN", "123456782", BLANK),
     ("", "86~095~742~719", "DE_TAX_ID", "86095742719", BLANK),
     ("", "2~55~08~14~168~025~38", "FR_NIR", "255081416802538", BLANK),
@@ -110,6 +110,43 @@ def test_an_open_number_ends_at_a_wide_gap() -> None:
     """Two blanks end a number whose length is not known: what follows is the next thing of the line."""
     texts = ["tel 01 99 00 12 34  75001 Paris", "(020) 7946 0958  12345", "call 78 651 450  2001"]
     assert [[value for _, value, _ in one] for one in found(texts)] == [["01 99 00 12 34"], ["(020) 7946 0958"], ["78 651 450"]]
+
+
+BESIDE = [
+    ("", " - 12/27"),
+    ("", " - 123"),
+    ("2024 - ", ""),
+    ("12/27 - ", ""),
+    ("10 - ", ""),
+    ("123 - ", ""),
+    ("123  ", ""),
+    ("2024  ", ""),
+    ("", "  2024"),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("4111-1111-1111-1111", "CREDIT_CARD"),
+        ("4111 1111 1111 1111", "CREDIT_CARD"),
+        ("3782-822463-10005", "CREDIT_CARD"),
+        ("713-555-0123", "PHONE_NUMBER"),
+        ("(713) 555-0123", "PHONE_NUMBER"),
+        ("+44 20 7946 0958", "PHONE_NUMBER"),
+        ("123-45-6789", "US_SSN"),
+        ("DE89 3704 0044 0532 0130 00", "IBAN_CODE"),
+    ],
+)
+def test_what_stands_beside_a_number_is_none_of_it(value: str, name: str) -> None:
+    """A wide gap leads to the next thing of a line: an expiry date, a code, a year, another number."""
+    texts = [f"see {before}{value}{behind}, as said" for before, behind in BESIDE]
+    missed = [text for text, one in zip(texts, found(texts), strict=True) if not any(of == name and value in seen for of, seen, _ in one)]
+    assert not missed
+
+
+def test_a_trunk_zero_begins_behind_a_wide_gap() -> None:
+    assert [[value for _, value, _ in one] for one in found(["123  020 7946 0958", "2024  020 7946 0958"])] == [["020 7946 0958"]] * 2
 
 
 def test_the_classes_are_what_unicode_calls_so() -> None:

@@ -138,9 +138,9 @@ def number(
     separators Bytes between the groups, which the identity form leaves out; `shorten` makes the identity form of what is then left.
     """
     width = len(alphabets)
-    if separators:
-        alone, behind = loosened(alone), None if behind is None else loosened(behind)
     known = behind if behind is not None else alone
+    if separators:  # by itself it has no wide gaps: these lead to the next thing of a line
+        alone, known = loosened(alone, twice=False), loosened(known)
     gaps = separators.decode().replace("-", "") + BLANKS + HYPHENS
 
     def normalise(values: pl.Series) -> pl.Series:
