@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 
 from sanitize.decoded import VIEWS
 from sanitize.kinds.kind import every_kind
-from sanitize.matcher import Flagged, spellings
+from sanitize.matcher import Flagged, respelled
+from sanitize.spans import ascii_lower
 
 I64 = npt.NDArray[np.int64]
 FULL = ("exact", "case-folded", "identity", "NFKC", *VIEWS, "digest")
@@ -106,7 +107,7 @@ def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], a
     """The rows of a pass for a table of values."""
     numbers = {name: number for number, name in enumerate(every_kind())}
     frame = frame.with_columns(
-        pl.col("kind").cast(pl.String), pl.col("value_id"), normal=pl.coalesce("normalised", "value"), lower=_lower(frame["value"])
+        pl.col("kind").cast(pl.String), pl.col("value_id"), normal=pl.coalesce("normalised", "value"), lower=ascii_lower(frame["value"])
     )
     frame = frame.with_columns(
         number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
@@ -124,11 +125,8 @@ def _forms_of(frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], a
             pl.col("value").alias("spelled"),
         )
 
-    wide = going.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
-    # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-    wide = wide.with_columns(form=pl.Series([spellings(value) for value in wide["value"]], dtype=pl.List(pl.String))).explode("form")
-    wide = wide.with_columns(form=_lower(wide["form"]))
-    normal = frame.with_columns(form=_lower(frame["normal"]))
+    wide = respelled(going.with_columns(form="value"))
+    normal = frame.with_columns(form=ascii_lower(frame["normal"]))
     # what an identity form must be to stand for its value: not `@example.com`, which is that of `..@example.com`
     telling = ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z") & pl.col("normal").str.contains(
         r"\A[\p{L}\p{N}].*[\p{L}\p{N}]\z"
@@ -226,8 +224,3 @@ def _needles(path: Path, _time: int) -> Needles:
             spelled = pl.Series(table.column("form").filter(pa.array(what <= _IDENTITY))).gather(mine)
             common[mine] = ~one.telling(spelled).to_numpy()
     return Needles(plain, digits, what[what <= _IDENTITY] == _IDENTITY, short, common, digits.lengths < _SHORT_DIGITS, path)
-
-
-def _lower(values: pl.Series) -> pl.Series:
-    """ASCII letters small, all else as it is."""
-    return pl.Series(pc.ascii_lower(values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())))
