@@ -49,7 +49,7 @@ def address(number: int) -> str:
 
 def vault(folder: Path, values: int, identity: str = "") -> list[Path]:
     """A vault of invented addresses, as `find` would leave it; with `identity` before each where it is told from other values."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     paths = []
     names = pa.array(["EMAIL_ADDRESS"])
     for first in range(0, values, _FILE):

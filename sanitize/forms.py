@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.decoded import VIEWS
 from sanitize.kinds.kind import every_kind
-from sanitize.matcher import FEW, RANGE, Flagged, batches_of, spellings
+from sanitize.matcher import FEW, RANGE, Flagged, batches_of, respelled
+from sanitize.spans import ascii_lower
 from sanitize.spread import spread
 
 I64 = npt.NDArray[np.int64]
@@ -143,7 +143,7 @@ def _forms_of(
 ) -> pl.DataFrame:
     """The rows of a pass for a table of values, of some sorts `only`."""
     numbers = {name: number for number, name in enumerate(every_kind())}
-    frame = frame.with_columns(normal=pl.coalesce("normalised", "value"), lower=_lower(frame["value"]))
+    frame = frame.with_columns(normal=pl.coalesce("normalised", "value"), lower=ascii_lower(frame["value"]))
     frame = frame.with_columns(
         number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
         goes=(pl.col("kind").is_in(list(edited)) & ~pl.col("value_id").is_in(pl.Series(alone, dtype=pl.Int64).implode()))
@@ -160,11 +160,8 @@ def _forms_of(
             (pl.col("value") if what != _REAL else pl.lit("")).alias("spelled"),  # asked of what had to go alone
         )
 
-    wide = going.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
-    # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-    wide = wide.with_columns(form=pl.Series([spellings(value) for value in wide["value"]], dtype=pl.List(pl.String))).explode("form")
-    wide = wide.with_columns(form=_lower(wide["form"]))
-    normal = frame.with_columns(form=_lower(frame["normal"]))
+    wide = respelled(going.with_columns(form="value"))
+    normal = frame.with_columns(form=ascii_lower(frame["normal"]))
     # what an identity form must be to stand for its value: not `@example.com`, which is that of `..@example.com`
     telling = ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z") & pl.col("normal").str.contains(
         r"\A[\p{L}\p{N}].*[\p{L}\p{N}]\z"
@@ -285,8 +282,3 @@ def _needles(path: Path, _time: int, _inode: int) -> Needles:
         return Needles.made(path)
     plain, digits = (Flagged.opened(path / name) for name in ("plain", "digits"))
     return Needles(plain, digits, **{name: np.load(path / f"{name}.npy", mmap_mode="r") for name in _MASKS}, path=path)
-
-
-def _lower(values: pl.Series) -> pl.Series:
-    """ASCII letters small, all else as it is."""
-    return pl.Series(pc.ascii_lower(values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())))

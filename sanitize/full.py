@@ -34,7 +34,7 @@ from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
 from sanitize.places import VerifyTask, batches, comes_later, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
-from sanitize.spans import Buffers
+from sanitize.spans import Buffers, ascii_lower
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -348,7 +348,7 @@ class _Seen:
             if str(name) not in every_kind() or every_kind()[str(name)].common:
                 continue  # a word that is no value of any kind, or of one whose stand-ins may be values
             normal = every_kind()[str(name)].normalise(group["value"])
-            asked.append(group.select("kind", "doc_no", form=_lower(group["value"]), normal=_lower(normal)))
+            asked.append(group.select("kind", "doc_no", form=ascii_lower(group["value"]), normal=ascii_lower(normal)))
         if asked:
             found = self.needles.collisions(pl.concat(asked))
             found = found.filter(~pl.Series(comes_later(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean))
@@ -512,7 +512,3 @@ def _bytes(array: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
         array, lambda kind: bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
     ):
         yield np.frombuffer(b"\0\0\0".join(value for value in one.to_pylist() if value is not None), np.uint8)
-
-
-def _lower(values: pl.Series) -> pl.Series:
-    return pl.Series(pc.ascii_lower(values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())))

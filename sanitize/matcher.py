@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
-from sanitize.spans import Buffers, arrow, cut, matches, ranges
+from sanitize.spans import Buffers, ascii_lower, cut, matches, ranges
 from sanitize.spread import MOST, spread
 
 I64 = npt.NDArray[np.int64]
@@ -114,12 +114,9 @@ class Flagged:
                 frame, common = _told_apart(frame)
                 spared.append(common)
                 ids.append(np.unique(frame["value_id"].to_numpy()))
-                plainly = frame.select(_ascii_lower(frame["value"]).alias("form"), "kind", "value_id", wide=pl.lit(False))
-                some = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
-                # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-                forms = pl.Series("form", [spellings(value) for value in some["value"]], dtype=pl.List(pl.String))
-                others = some.select(forms, "kind", "value_id", wide=pl.lit(True)).explode("form")
-                for rows in (plainly, others.with_columns(form=_ascii_lower(others["form"]))):
+                plainly = frame.select(ascii_lower(frame["value"]).alias("form"), "kind", "value_id", wide=pl.lit(False))
+                others = respelled(frame.select("kind", "value_id", form="value")).select(*_FORMS.names, wide=pl.lit(True))
+                for rows in (plainly, others):
                     parts.add(rows, _place_of(rows["form"], edges))
             with pq.ParquetWriter(out, _FORMS, compression="lz4") as made:
                 for rows in parts.take():
@@ -461,6 +458,14 @@ def spellings(value: str) -> list[str]:
     return list(dict.fromkeys([form, *(unicodedata.normalize(way, one) for one in (value, form) for way in ("NFC", "NFD"))]))
 
 
+def respelled(values: pl.DataFrame) -> pl.DataFrame:
+    """The rows whose `form` is beyond ASCII, once for each of its spellings, ASCII letters small."""
+    wide = values.filter(pl.col("form").str.contains(r"[^\x00-\x7f]"))
+    # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
+    wide = wide.with_columns(form=pl.Series([spellings(form) for form in wide["form"]], dtype=pl.List(pl.String))).explode("form")
+    return wide.with_columns(ascii_lower(wide["form"]))
+
+
 @functools.cache
 def _changing(all_changes: bool) -> str:
     """A run of characters beyond ASCII whose compatibility form holds ASCII, or (all_changes) is any other than themselves."""
@@ -484,8 +489,3 @@ def _original(text: str, starts: I64, stops: I64) -> tuple[I64, I64]:
     first = np.searchsorted(form_ends, starts, side="right")
     last = np.searchsorted(form_ends, stops, side="left")
     return ends[first], ends[last + 1]
-
-
-def _ascii_lower(values: pl.Series) -> pl.Series:
-    """ASCII letters small, all else as it is."""
-    return pl.Series(pc.ascii_lower(arrow(values)))
