@@ -567,7 +567,7 @@ def run(
         if prefix is not None:
             return Told("run", _to_url(index, plan, out, prefix))
         summary = Run(index, plan, out).sanitize()
-        index.fetched.take_away()
+        index.done()
         return Told("run", summary)
 
 
@@ -582,7 +582,7 @@ def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -
         summary = run.sanitize()
         with index.stages.measure("upload"):
             changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
-    index.fetched.take_away()
+    index.done()
     return {**summary, "changed": changed}
 
 
