@@ -553,7 +553,7 @@ def run(
     plan = load_plan(plan) if isinstance(plan, str) else plan
     settings = settings or Settings()
     prefix = remote_out.Prefix(str(out)) if is_url(out) else None
-    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{Path(out)}.private")
+    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work, out)
     out = remote_out.mirror(work, str(out)) if prefix else Path(out)
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
     if prefix is not None:

@@ -270,7 +270,7 @@ def check(
     if mode not in ("fast", "full"):
         raise UsageError(f"--verify {mode}: {nearest(mode, ('fast', 'full'))}")
     if not is_url(out):
-        return Told("verify", _checked(Path(out), remote_out.here(work or f"{Path(out)}.private"), mode, workers, progress))
+        return Told("verify", _checked(Path(out), remote_out.here(work, out), mode, workers, progress))
     work, named = remote_out.local(work, str(out)), shown(str(out))
     if not (work / "index.json").is_file():
         raise UsageError(f"{work}: does not hold the run that made {named}; name its folder with --work")
