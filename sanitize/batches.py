@@ -75,6 +75,13 @@ def batches_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
     )
 
 
+def closed_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
+    """The batches that something published was made of. An append that was not published is open; the first batch never is, as there is
+    nothing before it."""
+    there = batches_of(described) if described else ()
+    return there if len(there) < 2 or there[-1].published else there[:-1]
+
+
 def place_of(path: str, key: Key) -> str:
     """Where a file lies, whatever folder one looks from: each name on the way as a keyed hash, since names may be a person's."""
     whole = path if "://" in path else os.path.abspath(path)

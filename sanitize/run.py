@@ -554,7 +554,7 @@ def run(
     plan = load_plan(plan) if isinstance(plan, str) else plan
     settings = settings or Settings()
     prefix = remote_out.Prefix(str(out)) if is_url(out) else None
-    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{Path(out)}.private")
+    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work, out)
     out = remote_out.mirror(work, str(out)) if prefix else Path(out)
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
     if prefix is not None:
@@ -568,7 +568,7 @@ def run(
         if prefix is not None:
             return Told("run", _to_url(index, plan, out, prefix))
         summary = Run(index, plan, out).sanitize()
-        index.fetched.take_away()
+        index.done()
         return Told("run", summary)
 
 
@@ -583,7 +583,7 @@ def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -
         summary = run.sanitize()
         with index.stages.measure("upload"):
             changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
-    index.fetched.take_away()
+    index.done()
     return {**summary, "changed": changed}
 
 

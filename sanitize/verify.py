@@ -274,7 +274,7 @@ def check(
         raise UsageError(f"--verify {mode}: {nearest(mode, ('fast', 'full'))}")
     memory = bytes_of(memory_limit)
     if not is_url(out):
-        return Told("verify", _checked(Path(out), remote_out.here(work or f"{Path(out)}.private"), mode, workers, memory, progress))
+        return Told("verify", _checked(Path(out), remote_out.here(work, out), mode, workers, memory, progress))
     work, named = remote_out.local(work, str(out)), shown(str(out))
     if not (work / "index.json").is_file():
         raise UsageError(f"{work}: does not hold the run that made {named}; name its folder with --work")
