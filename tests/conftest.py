@@ -7,6 +7,7 @@ of their own do wait, and `reliability/test_disk.py` holds that they do, and in 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import select
@@ -45,12 +46,15 @@ def shapes() -> Iterator[Callable[..., Any]]:
 class Forked:
     """A command that runs as a fork of the server: what of `subprocess.Popen` the tests use."""
 
-    def __init__(self, place: str, words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, place: str, words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes = b"") -> None:
         self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until it has ended
         self._who = socket.socket(socket.AF_UNIX)
         self._who.connect(place)
         said = json.dumps({"argv": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
-        socket.send_fds(self._who, [said], [self._out.fileno(), self._err.fileno()])
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            socket.send_fds(self._who, [said], [stdin.fileno(), self._out.fileno(), self._err.fileno()])
         self._answers = self._who.makefile()
         self.pid = int(self._answers.readline())
         self.returncode: int | None = None
@@ -93,8 +97,8 @@ class Forked:
 
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any] | None]:
-    """Starts `sanitize` with some words (cwd, env) in a process that is at the head of a session of its own, in a tenth of the time that a
-    new one takes to import the house; None where there is no fork."""
+    """Starts `sanitize` with some words (folder, environment, standard input) in a process at the head of a session of its own, in a tenth
+    of the time that a new one takes to import the house; None where there is no fork."""
     if sys.platform != "linux":
         yield None
         return
@@ -108,7 +112,7 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., A
         while not Path(place).exists():
             assert server.poll() is None and time.monotonic() < until, "the server of commands has not come up"
             time.sleep(0.01)
-        yield lambda words, cwd, env: Forked(place, words, cwd, env)
+        yield functools.partial(Forked, place)
         assert server.stdin is not None
         server.stdin.close()
         server.wait()

@@ -2,7 +2,7 @@
 
     python tests/server.py SOCKET      until standard input ends
 
-What comes through the socket is one JSON object (argv, cwd, env) with two open files (stdout, stderr); what goes back is the number of the
+What comes through the socket is one JSON object (argv, cwd, env) with three open files (its streams); what goes back is the number of the
 process, and then how it ended. Nothing but imports has been done when a fork is made, so that no thread and no lock is missing in it; the
 workers that a command starts are spawned as ever. `tests/conftest.py` starts it; what is about the start of a process itself starts one.
 """
@@ -33,7 +33,7 @@ def serve(place: str) -> None:
         ready, _, _ = select.select([0, listener, heard], [], [])
         if listener in ready:
             who, _ = listener.accept()
-            said, files, _, _ = socket.recv_fds(who, 1 << 20, 2)
+            said, files, _, _ = socket.recv_fds(who, 1 << 20, 3)
             number = os.fork()
             if not number:
                 signal.set_wakeup_fd(-1)
@@ -60,14 +60,13 @@ def serve(place: str) -> None:
             os._exit(0)
 
 
-def become(told: dict[str, object], out: int, err: int) -> None:
+def become(told: dict[str, object], *streams: int) -> None:
     """Take on what the command was told: its words, folder, environment and streams, at the head of a session of its own."""
     os.setsid()
     os.chdir(str(told["cwd"]))
     os.environ.clear()
     os.environ.update(told["env"])  # type: ignore[call-overload]
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, file in enumerate((nothing, out, err)):
+    for number, file in enumerate(streams):
         os.dup2(file, number)
         os.close(file)
     sys.argv = ["sanitize", *told["argv"]]  # type: ignore[misc]
