@@ -29,7 +29,7 @@ from sanitize.cells import flatten, leaves
 from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.engine import Engine
 from sanitize.formats import by_suffix
-from sanitize.forms import FULL, Needles
+from sanitize.forms import FULL, Needles, heads_of
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
 from sanitize.places import VerifyTask, batches, comes_later, inside_kept, owned, schema_of
@@ -159,14 +159,13 @@ def look(task: Look) -> dict[str, Any]:
 def hashed(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str], int]:
     """Which of the words that may be digests are of a value of one pass."""
     needles, files = task
-    words: dict[str, list[tuple[str, str, int]]] = {}
-    for path in files:
-        for row in pq.read_table(path, partitioning=None).to_pylist():
-            words.setdefault(row["word"], []).append((row["file"], row["place"], row["times"]))
+    heads = [np.unique(heads_of(pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")))) for path in files]
+    kinds = Needles.read(needles).digests(np.unique(np.concatenate(heads)))
     found = Counter[tuple[str, str, str, str]]()
-    for word, kind in Needles.read(needles).digests(set(words)):
-        for file, place, times in words[word]:
-            found[file, place, kind, "digest"] += times
+    for path in files if kinds else ():
+        table = pq.read_table(path, partitioning=None)
+        for row in table.filter(pc.is_in(table.column("word"), pa.array(list(kinds), table.schema.field("word").type))).to_pylist():
+            found[row["file"], row["place"], kinds[row["word"]], "digest"] += row["times"]
     return dict(found)
 
 
