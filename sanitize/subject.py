@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from sanitize import ask, mentions, published, queries, remote_out, tombstones, vault
 from sanitize.cells import Leaf
+from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
 from sanitize.find.names import alike
@@ -44,7 +45,7 @@ from sanitize.publish import hashed
 from sanitize.remote import is_url
 from sanitize.run import run
 from sanitize.seek import Seeker
-from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
+from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json, write_lines
 from sanitize.sought import Sought, customs_in
 from sanitize.spans import I64, Buffers
 from sanitize.verify import check
@@ -202,7 +203,7 @@ def subject(
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: its folder is not there; make it first, or take another place")
     settings = _settings(work, key_file, seed)
-    with vault.umask(0o077), locked(work), contextlib.ExitStack() as stack:
+    with vault.umask(0o077), disk_trouble(work), locked(work), contextlib.ExitStack() as stack:
         vault.tidy(work)
         customs = customs_in(work)
         stack.enter_context(bringing(customs))
@@ -322,8 +323,7 @@ def _found(
         # a document that every plan dropped is in no shard, and in no training
         told = _published(here)
         ids_told = ids if told is None else [one for one, number in zip(ids, docs.to_list(), strict=True) if number in told]
-        with vault.umask(0o077):
-            documents.write_text("".join(f"{one}\n" for one in ids_told), "utf-8")
+        write_lines(documents, (f"{one}\n" for one in ids_told), over=True)
     found = {
         "given": {"values": len(given.values), "names": len(given.names), "users": len(given.users)},
         "linked": {
@@ -548,7 +548,8 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
         "not_erased": left,
     }
     path = receipt or folder / f"{number:05d}.json"
-    write_json(path, told)
+    with disk_trouble(path.parent):
+        write_json(path, told)
     if failed:
         raise LeakFound(
             f"{len(failed)} of {len(outs)} published folders could not be made without the person, and are as they were "

@@ -44,6 +44,7 @@ PLACES = re.compile(
     | rounds/entities(-\d{4})?\.parquet | vault/rounds/(values/\d{5}|forms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
+    | vault/tombstones/\d{5}\.json | receipts/\d{5}\.json | replay\.json
      | fetched/\d+-\d{5}/.+ | tasks/fetch/\d{5}\.json | tasks/fetched\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
      | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts(-\d{4})?/[a-z0-9_-]+\.parquet
        | chosen/(occurrences|skipped|ids)/\d{5}\.parquet
@@ -276,3 +277,28 @@ def house(tmp_path: Path, build: Build) -> House:
 def large(tmp_path: Path, build: Build) -> House:
     """The same with 600 documents in 24 tasks: long enough to be stopped in the middle of each stage."""
     return House(tmp_path, corpus(tmp_path, 600), {"new": tree(build(600, "rmft"))})
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that makes calls to the disk fail, compiled."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if sys.platform != "linux" or compiler is None:
+        pytest.skip("the failing calls are made by a library that is compiled for Linux")
+    made = tmp_path_factory.mktemp("shim") / "shim.so"
+    source = Path(__file__).with_name("shim.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", made, source, "-ldl"], check=True)
+    return made
+
+
+@pytest.fixture()
+def calls(shim: Path) -> Callable[..., list[list[str]]]:
+    """A command under the shim: what it did to files below its folder, call by call."""
+
+    def command(house: Any, said: list[Any], **env: str) -> list[list[str]]:
+        log = house.here / "shim.log"
+        log.unlink(missing_ok=True)
+        said.append(house.command(LD_PRELOAD=str(shim), SHIM_UNDER=str(house.here), SHIM_LOG=str(log), **env))
+        return [line.split("\t") for line in log.read_text().splitlines()]
+
+    return command
