@@ -1,9 +1,10 @@
 """What the leak check costs: fast and full, in MB of text per second of CPU, and its peak memory, by how many values had to go.
 
-    python -m benchmarks.bench_verify --values 1000000 10000000 --mb 200
+    python -m benchmarks.bench_verify --values 1000000 10000000 --mb 200 --memory-limit 250MB 1GB
 
 A corpus of invented mail is sanitized once; then a vault of so many invented values is put beside it, with a hundred leaks in the shards,
-and both checks look for all of them with one worker. Memory is the largest of any process.
+and both checks look for all of them with one worker, as a run does: with what is looked for made ready in parts that fit the limit.
+Memory is the largest of any process.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import argparse
 import base64
 import concurrent.futures
 import datetime
+import itertools
 import json
 import multiprocessing
 import resource
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +31,11 @@ from benchmarks.bench import machine
 from sanitize import tables
 from sanitize.demo import mails
 from sanitize.engines.local import Local
-from sanitize.forms import write_passes
+from sanitize.forms import write_further, write_passes
 from sanitize.full import full
 from sanitize.kinds.kind import kinds
-from sanitize.matcher import Flagged
+from sanitize.matcher import Flagged, ready
+from sanitize.settings import bytes_of
 from sanitize.shards import table_writer, writer
 
 _FILE = 50_000  # values of one file of the vault
@@ -43,9 +47,9 @@ def address(number: int) -> str:
     return f"person{number}.of{number % 997}@house{number % 10_007}.example.com"
 
 
-def vault(folder: Path, values: int) -> list[Path]:
-    """A vault of invented addresses, as `find` would leave it."""
-    folder.mkdir()
+def vault(folder: Path, values: int, identity: str = "") -> list[Path]:
+    """A vault of invented addresses, as `find` would leave it; with `identity` before each where it is told from other values."""
+    folder.mkdir(parents=True)
     paths = []
     names = pa.array(["EMAIL_ADDRESS"])
     for first in range(0, values, _FILE):
@@ -55,7 +59,7 @@ def vault(folder: Path, values: int) -> list[Path]:
             pa.array(np.arange(first, first + count) * 7 + 1),
             pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), names),
             pa.array(text, pa.large_string()),
-            pa.nulls(count, pa.large_string()),
+            pa.array([identity + one for one in text], pa.large_string()) if identity else pa.nulls(count, pa.large_string()),
         ]
         paths.append(folder / f"{first:010d}.parquet")
         with table_writer(paths[-1], tables.VALUES.schema) as out:
@@ -64,7 +68,7 @@ def vault(folder: Path, values: int) -> list[Path]:
     return paths
 
 
-def shard(path: Path, mb: int, values: int) -> int:
+def shard(path: Path, mb: int, values: int, identity: str = "") -> int:
     """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its bytes of text."""
     schema = pa.schema([("text", pa.large_string())])
     size = 0
@@ -74,7 +78,7 @@ def shard(path: Path, mb: int, values: int) -> int:
             texts = mails(5_000, seed)["text"].to_pylist()
             if seed == 0:
                 for number in range(_LEAKS):
-                    leak = address(number * values // _LEAKS)
+                    leak = identity + address(number * values // _LEAKS)
                     texts[number * 3] += f" {base64.b64encode(leak.encode()).decode() if number % 3 == 0 else leak} "
             table = pa.table({"text": pa.array(texts, pa.large_string())}, schema)
             size += sum(len(text.encode()) for text in texts)
@@ -83,7 +87,7 @@ def shard(path: Path, mb: int, values: int) -> int:
     return size
 
 
-def look(folder: str, mode: str, values: int, mb: int) -> dict[str, Any]:
+def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
     """One check in a process of its own."""
     from sanitize.cells import Leaf
     from sanitize.places import VerifyTask
@@ -117,13 +121,20 @@ def look(folder: str, mode: str, values: int, mb: int) -> dict[str, Any]:
     kinds()
     engine = Local(workers=1, spill=root)
     began, wall = time.process_time(), time.monotonic()
-    passes = 1
+    passes, memory = 1, bytes_of(limit)
     if mode == "fast":
         Flagged.write(paths, ["EMAIL_ADDRESS"], root / "flagged.parquet")
+        task = replace(task, flagged=ready(task.flagged, root / "sought", memory))
+        written = time.process_time() - began
+        found = int(verify_task(task)["swept"])
+    elif mode == "further":
+        further = write_further(paths, ["EMAIL_ADDRESS"], root / "further")
+        Flagged.write([], ["EMAIL_ADDRESS"], root / "flagged.parquet")
+        task = replace(task, further=tuple(ready(path, path.with_suffix(""), memory) for path in further))
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])
     else:
-        made, _ = write_passes(paths, ["EMAIL_ADDRESS"], root / "passes")
+        made, _ = write_passes(paths, ["EMAIL_ADDRESS"], root / "passes", memory)
         written = time.process_time() - began
         result = full(engine, [(task, "shard.parquet")], [], made, root / "scratch")
         found = sum(one.times for one in result["findings"] if one.place == "column text")
@@ -134,6 +145,7 @@ def look(folder: str, mode: str, values: int, mb: int) -> dict[str, Any]:
         "forms_cpu_s": round(written, 2),
         "found": found,
         "passes": passes,
+        "memory_limit": limit,
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
 
@@ -147,12 +159,13 @@ _TABLES = {
 }
 
 
-def measured(folder: Path, values: int, mb: int, mode: str = "full") -> dict[str, Any]:
+def measured(folder: Path, values: int, mb: int, mode: str = "full", limit: str = "1GB") -> dict[str, Any]:
     """One measurement: what `look` gives, with the rate per pass."""
-    vault(folder / "vault", values)
-    text_bytes = shard(folder / "shard.parquet", mb, values)
+    identity = "id." if mode == "further" else ""
+    vault(folder / "vault", values, identity)
+    text_bytes = shard(folder / "shard.parquet", mb, values, identity)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        result = pool.submit(look, str(folder), mode, values, mb).result()
+        result = pool.submit(look, str(folder), mode, limit).result()
     looking = max(result["cpu_s"] - result["forms_cpu_s"], 1e-9)
     planted = _LEAKS if mode == "full" else _LEAKS - -(-_LEAKS // 3)
     return {
@@ -170,15 +183,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--values", type=int, nargs="+", default=[100_000, 1_000_000], help="how many values had to go")
     parser.add_argument("--mb", type=int, default=50, help="MB of text in the shard")
+    parser.add_argument("--memory-limit", nargs="+", default=["1GB"], help="what the forms that are looked for may take")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     rows = []
-    for values in options.values:
-        for mode in ("fast", "full"):
-            with tempfile.TemporaryDirectory() as folder:
-                rows.append(measured(Path(folder), values, options.mb, mode))
-            print(json.dumps(rows[-1]))
-            assert rows[-1]["found"] == rows[-1]["planted"], "a planted leak was not found"
+    for values, limit, mode in itertools.product(options.values, options.memory_limit, ("fast", "further", "full")):
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(measured(Path(folder), values, options.mb, mode, limit))
+        print(json.dumps(rows[-1]), flush=True)
+        assert rows[-1]["found"] == rows[-1]["planted"], "a planted leak was not found"
     result = {"date": datetime.date.today().isoformat(), "machine": machine(), "rows": rows}
     (options.results / "verify.json").write_text(json.dumps(result, indent=1) + "\n")
 

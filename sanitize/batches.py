@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ _OF_RANGES = (
     *("vault/values", "vault/rounds/values", "quarantine/find", "tasks/find", "tasks/known"),
 )
 _TELLING = 256  # bytes: shorter files begin alike by chance
+_MANY = 16  # folders: what lay in more of them, under one name, tells none of them
 _BLOCK = 1 << 20
 _OF_UNITS = ("documents", "documents/aside", "tasks/read")
 
@@ -73,6 +75,13 @@ def batches_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
     )
 
 
+def closed_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
+    """The batches that something published was made of. An append that was not published is open; the first batch never is, as there is
+    nothing before it."""
+    there = batches_of(described) if described else ()
+    return there if len(there) < 2 or there[-1].published else there[:-1]
+
+
 def place_of(path: str, key: Key) -> str:
     """Where a file lies, whatever folder one looks from: each name on the way as a keyed hash, since names may be a person's."""
     whole = path if "://" in path else os.path.abspath(path)
@@ -91,7 +100,8 @@ def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], clo
     was published of it would be there twice, or without anything behind it.
     """
     known = Counter(file[1] for batch in closed for file in batch.files)
-    place = {path: file[1] for batch in closed for path, file in zip(batch.paths, batch.files, strict=False)}
+    files = {path: file for batch in closed for path, file in zip(batch.paths, batch.files, strict=False)}
+    place = {path: sha256 for path, (_, sha256) in files.items()}
     there = Counter(sha256 for _, _, sha256 in given)
     for no, (path, _, sha256) in enumerate(given):
         before = place.get(place_of(path, key), sha256)
@@ -100,17 +110,15 @@ def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], clo
                 f"file {no + 1} of the input: was read by an earlier run and has changed since; --append takes files that are new. Put it "
                 "back as it was, and what is new into a file of its own; or run over all files with --replace, without --append"
             )
-    roots = [place_of(folder, key) + "/" for folder in folders]
+    roots = {place_of(folder, key) for folder in folders}
     here = {place_of(path, key) for path, _, _ in given}
-    gone = [
-        path for path, before in place.items() if path not in here and not there[before] and any(path.startswith(root) for root in roots)
-    ]
+    gone = [path for path, before in place.items() if path not in here and not there[before] and roots.intersection(_above(path))]
     if gone:
         raise UsageError(
             f"the input: {len(gone):,} files that an earlier run has read are gone from the folder that is given; put them back, or give "
             "the new files alone. To take their documents out, run over what is left with --replace, without --append"
         )
-    _same_folder_elsewhere(given, folders, place, key)
+    _same_folder_elsewhere(given, folders, files, key)
     # one that lies where it lay comes first: of two equal files the other may be new
     order = sorted(range(len(given)), key=lambda no: place.get(place_of(given[no][0], key)) != given[no][2])
     new, moved = [], 0
@@ -124,44 +132,89 @@ def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], clo
     return sorted(new), moved
 
 
-def _same_folder_elsewhere(given: Sequence[tuple[str, int, str]], folders: Sequence[str], place: Mapping[str, str], key: Key) -> None:
-    """UsageError where files stand in a folder that is an earlier one, moved or copied (it has a file of it, with the same name inside),
-    and one of them is another than it was, or one is gone while others are new."""
-    there, known = {sha256 for _, _, sha256 in given}, set(place.values())
-    lay: dict[str, list[str]] = {}
-    for before, sha256 in place.items():
-        lay.setdefault(sha256, []).append(before)
-    roots = sorted((place_of(folder, key) for folder in folders), key=len, reverse=True)
-    inside: dict[str, list[tuple[int, str, str]]] = {}  # of each folder: number of the file, its way from there, sha256
-    for no, (path, _, sha256) in enumerate(given):
+def _same_folder_elsewhere(
+    given: Sequence[tuple[str, int, str]], folders: Sequence[str], place: Mapping[str, tuple[int, str]], key: Key
+) -> None:
+    """UsageError where files stand in a folder that is an earlier one, moved or copied (it has what `_Alike.tells` of it), and one of them
+    is another than it was, or one is gone while others are new. All places are looked at once, however many files are alike."""
+    there, known = {sha256 for _, _, sha256 in given}, {sha256 for _, sha256 in place.values()}
+    roots = {place_of(folder, key) for folder in folders}
+    inside: dict[str, dict[str, int]] = {}  # of each folder: the files by their ways from there
+    for no, (path, _, _) in enumerate(given):
         lies = place_of(path, key)
-        root = next((root for root in roots if lies.startswith(root + "/")), lies.rpartition("/")[0])
-        inside.setdefault(root, []).append((no, lies[len(root) :], sha256))
+        root = next((above for above in reversed(_above(lies)) if above in roots), lies.rpartition("/")[0])
+        inside.setdefault(root, {})[lies[len(root) :]] = no
+    new = {root: {way: no for way, no in files.items() if given[no][2] not in known} for root, files in inside.items()}
+    asked: dict[tuple[str, str], list[str]] = {}  # the folders in which these bytes lie on this way, and did not lie before
     for root, files in inside.items():
-        # where the folder lay before: of files that lie elsewhere now
-        moved = [(way, lay.get(sha256, ())) for _, way, sha256 in files if root + way not in place]
-        others = {before.removesuffix(way) for way, some in moved for before in some if before.endswith(way)}
-        if not others:
+        for way, no in files.items() if new[root] else ():
+            if root + way not in place:
+                asked.setdefault((way, given[no][2]), []).append(root)
+    lay: dict[tuple[str, str], list[str]] = {}  # and those in which they lay so then
+    for before, (_, sha256) in place.items():
+        for other in _above(before):
+            if (before[len(other) :], sha256) in asked:
+                lay.setdefault((before[len(other) :], sha256), []).append(other)
+    alike: dict[tuple[str, str], _Alike] = {}  # by the folder now and then
+    for (way, sha256), then in lay.items():
+        if len(then) > _MANY:
             continue
-        for no, way, sha256 in files:
-            if sha256 not in known and any(place.get(other + way, sha256) not in {sha256, *there} for other in others):
+        for root, other in itertools.product(asked[way, sha256], then):
+            path, size, _ = given[inside[root][way]]
+            alike.setdefault((root, other), _Alike()).add(size, _ending(path))
+    held: dict[str, dict[str, tuple[int, str]]] = {other: {} for _, other in alike}  # what lay in a folder then, by its way
+    for before, file in place.items():
+        for other in _above(before):
+            if other in held:
+                held[other][before[len(other) :]] = file
+    for (root, other), one in alike.items():
+        earlier = sum(size for size, _ in held[other].values())
+        if not any(one.tells(earlier, _ending(given[no][0])) for no in new[root].values()):
+            continue
+        for way, no in new[root].items():
+            if way in held[other] and held[other][way][1] not in there:
                 raise UsageError(
-                    f"file {no + 1} of the input: the folder that it is in was read by an earlier run at another place, and the file has "
-                    "changed since; --append takes files that are new. Put it back as it was, and what is new into a file of its own; if "
-                    "it is another file with the same name, give it alone; or run over all files with --replace, without --append"
+                    f"file {no + 1} of the input: {one.files:,} files beside it were read by an earlier run in a folder at another place, "
+                    "and so was another file with its name; --append takes files that are new. If the folder was moved and the file has "
+                    "changed since, put it back as it was, and what is new into a file of its own; if it is another folder, give its new "
+                    "files alone; or run over all files with --replace, without --append"
                 )
-        ways = {way for _, way, _ in files}
-        gone = [
-            before
-            for before, sha256 in place.items()
-            if sha256 not in there and any(before.startswith(other + "/") and before[len(other) :] not in ways for other in others)
-        ]
-        if gone and root in roots and any(sha256 not in known for _, _, sha256 in files):
+        gone = [way for way, (_, sha256) in held[other].items() if way not in inside[root] and sha256 not in there]
+        if gone and root in roots:
             raise UsageError(
                 f"the input: {len(gone):,} files that an earlier run has read at another place are gone from the folder that is given, and "
                 "may be the new ones in it; put them back, or give the new files alone. To take their documents out, run over what "
                 "is left with --replace, without --append"
             )
+
+
+@dataclass
+class _Alike:
+    """What a folder that is given has of an earlier one: the same bytes under the same name inside."""
+
+    files: int = 0
+    size: int = 0
+    endings: set[str] = field(default_factory=set)  # of the larger ones
+
+    def add(self, size: int, ending: str) -> None:
+        self.files += 1
+        self.size += size
+        self.endings |= {ending} if size >= _TELLING else set()
+
+    def tells(self, earlier: int, ending: str) -> bool:
+        """Whether it may be that folder, moved, where a new file has this ending: at least half of the bytes that lay there, or a file of
+        the same sort. A page beside the data that is the same every month says nothing."""
+        return 2 * self.size >= earlier > 0 or ending in self.endings
+
+
+def _above(place: str) -> list[str]:
+    """The folders that a place lies in, one inside the other."""
+    return [place[:at] for at, letter in enumerate(place) if letter == "/" and at]
+
+
+def _ending(path: str) -> str:
+    """What sort of file it is, by its name."""
+    return os.path.basename(path).lower().partition(".")[2]
 
 
 def has_grown(path: str, size: int, earlier: Mapping[int, Set[str]]) -> bool:

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sanitize.apply import ApplyTask, Occurrences, Sheet
 from sanitize.cells import Leaf
@@ -25,14 +24,14 @@ from sanitize.find import patterns
 from sanitize.keyed import Key
 from sanitize.kinds.kind import every_kind
 from sanitize.lots import Sheaf
-from sanitize.matcher import Flagged, Matches, spellings
+from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.part import Counts, Editor
 from sanitize.places import inside_kept, owned_by
 from sanitize.plan import Plan
 from sanitize.seek import Seeker
 from sanitize.seen import MADE, REAL, Seen, times_of
 from sanitize.shards import CellColumn, Documents, cells_of
-from sanitize.spans import Buffers, arrow, code_points
+from sanitize.spans import Buffers, arrow, ascii_lower, code_points
 from sanitize.stores import Stores
 from sanitize.verify import opaque_of
 
@@ -204,16 +203,10 @@ class Batchwise:
                 goes = goes.filter(~mine | mine.clone().scatter(mine.arg_true(), tells(goes.filter(mine)["normalised"])))
         if not goes.height:
             return None
-        some = goes.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
-        # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-        wide = some.with_columns(value=pl.Series([spellings(value) for value in some["value"]], dtype=pl.List(pl.String))).explode("value")
-        every = pl.concat([goes, wide])
-        forms = (
-            every.with_columns(value=pl.Series(pc.ascii_lower(arrow(every["value"]))))
-            .filter(pl.col("value") != "")
-            .unique(["value", "kind"], keep="first", maintain_order=True)
-        )
-        return Flagged(arrow(forms["value"]), self.number[forms["kind"].to_numpy()], forms["value_id"].to_numpy())
+        goes = goes.rename({"value": "form"})
+        every = pl.concat([goes.with_columns(ascii_lower(goes["form"])), respelled(goes)])
+        forms = every.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True)
+        return Flagged(arrow(forms["form"]), self.number[forms["kind"].to_numpy()], forms["value_id"].to_numpy())
 
     def kept(self, found: _Found) -> tuple[tuple[Mask, ...], I64, I64, I64, I64]:
         """For each editor which occurrences stay; all values ascending, with the first document, how often they stand as a part that keeps

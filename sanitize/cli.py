@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -57,15 +58,35 @@ for verb in VERBS:
     app.command(verb)(importlib.import_module(f"sanitize.verbs.{verb}").command)
 
 
+_MOMENT = 0.02  # seconds
 _heard: list[int] = []  # the signal that stops this command
 
 
-def _stopped(number: int, _frame: object) -> None:
+def _stopped(number: int, frame: FrameType | None) -> None:
     """The first signal stops in good order; a second one ends the process where it stands, which the next run can take as well."""
     _heard.append(number)
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_DFL)
-    raise SystemExit(128 + number)
+    _end(number, frame)
+
+
+def _end(_number: int, frame: FrameType | None) -> None:
+    """End the command, or look again in a moment: libraries in C++ abort the process
+    where an exception comes out of an import of theirs."""
+    if _importing(frame) and hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _end)
+        signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+        return
+    raise SystemExit(128 + _heard[0])
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def main() -> None:
@@ -84,6 +105,8 @@ def main() -> None:
     except BaseException as error:
         sys.exit(_code_of(error))
     finally:
+        if _heard and hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for one, handler in before.items():
             signal.signal(one, handler)
 

@@ -98,7 +98,7 @@ class Described:
             return self.closed
         here = Batch(
             files=tuple((size, known) for size, known in self._new_files),
-            paths=tuple(batches.place_of(path, self.key) for path, _ in self.survey.files),
+            paths=tuple(batches.place_of(self.fetched.place(path), self.key) for path, _ in self.survey.files),
             units=len(self.survey.units),
         )
         return (*self.closed, here)
@@ -149,8 +149,7 @@ class Described:
         there = batches.batches_of(described)
         if not described.get("complete") and len(there) == 1:
             raise UsageError(f"{self.work}: its index is not complete; run the command that made it, without --append, to its end first")
-        # an append that was not published is open; the first batch never is, as there is nothing before it
-        self.closed = there if len(there) == 1 or there[-1].published else there[:-1]
+        self.closed = batches.closed_of(described)
         last = there[-1] if len(self.closed) < len(there) else None
         before, roles = Documents.from_json(described["documents"], self.work), self.settings.columns.roles
         nothing = Survey(units=[], files=[], bad=[], ignored=[], layout=Layout(schema=before.schema, roles=roles))
@@ -159,19 +158,22 @@ class Described:
         units = sum(batch.units for batch in self.closed)
         self._before = replace(before, sources=before.sources[:units])
         self._ranges = [(low, high) for low, high in described["ranges"][: sum(batch.ranges for batch in self.closed)]]
-        if self.inputs:
-            with self.stages.measure("read"):
-                found = surveyed(self.engine, self.inputs, roles, self.settings.reading_bytes)
-                given = [(path, size, self._hash(path)) for path, size in found.files]
-                folders = [str(path) for path in self.inputs if os.path.isdir(path)]
-                new, moved = batches.new_among(given, folders, self.closed, self.key)
-                self._none_grown(given, new)
+        if self.named_inputs:
+            with self.stages.measure("read"), self.fetched.telling():
+                files = surveyed(self.engine, self.inputs, roles, self.settings.reading_bytes).files if self.inputs else []
+                given = [(path, size, self._hash(path)) for path, size in files]
+                lie = [(self.fetched.place(path), size, known) for path, size, known in given]
+                stand = [(place, size, known) for place, (size, known) in self.fetched.standing.items()]
+                new, moved = batches.new_among([*lie, *stand], self.fetched.folders, self.closed, self.key)
+                self._none_grown([*given, *stand], new)
                 if new:
                     known = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
                     earlier = Earlier(schema=before.schema, paths=known)
                     found = surveyed(self.engine, self.inputs, roles, self.settings.reading_bytes, earlier)
                     batches.same_columns(before.schema, found.schema)
-                    self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in found.units]))
+                    # what was fetched is decoded, not read in place: later batches take its folder away
+                    here = [replace(unit, view=unit.view and self.fetched.place(unit.path) == unit.path) for unit in found.units]
+                    self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in here]))
             if moved:
                 self.notes.append(f"{moved:,} of the given files are, byte for byte, ones that were read before; they were not added again")
         self._open_anew = batches.opened([(size, known) for size, known in self._new_files], last, replace=self.settings.replace)
@@ -224,6 +226,14 @@ class Described:
             return before
         same_input = before.get("inputs") == self.inputs_hash()
         same_documents = same_input and before.get("sample", 1.0) == self.settings.sample
+        parts = len(before.get("batches") or ())
+        same_files = Counter(map(tuple, before.get("files") or [])) == Counter(map(tuple, self.input_files))
+        if not same_input and same_files and parts > 1 and not self.settings.replace:
+            raise UsageError(
+                f"{self.work}: holds an index of these files that was made in {parts} parts (--append); nothing was touched. Use --append "
+                "to go on with it; or --replace to make the index, and what was made of it, anew and in one; or take another --work to "
+                "keep both"
+            )
         if not same_input and not self.settings.replace:
             raise UsageError(
                 f"{self.work}: holds the index of another input ({self.difference(before.get('files') or [])}); nothing was touched. "

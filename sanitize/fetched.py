@@ -1,25 +1,31 @@
-"""Inputs at URLs, fetched into WORK: WORK/fetched/<number>/<name>, one folder for each URL (or for each match of a pattern).
+"""Inputs at URLs, fetched into WORK: WORK/fetched/<batch>-<number>/<name>, one folder for each URL (or for each match of a pattern).
 
 From there they are read like any other input, so the same bytes make the same index wherever they lay. Each file is a task with a record:
-what is whole and unchanged at its place is not fetched again. `still` asks the storage whether it is as it was listed.
+what is whole and unchanged at its place is not fetched again. `still` asks the storage whether it is as it was listed. Once a run is over
+they are taken away; what is kept is how the storage told each object and its sha256, so that an append need not fetch it again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from sanitize import vault
-from sanitize.errors import InputRefused, SanitizeError
+from sanitize.errors import InputRefused, UsageError
 from sanitize.progress import Progress, Step, silent
 from sanitize.publish import Job, hashed, perform
 from sanitize.remote import Missing, Object, Storage, is_url, shown
+from sanitize.shards import read_json, write_json
 
+_TOLD = "tasks/fetched.json"  # of objects that were read: what told each, its bytes and sha256
 AT_ONCE = 8  # files on their way: a storage answers slowly and to many
 _MAGIC = frozenset("*?[")
 _AGAIN = "run the same command again when nobody writes there"
@@ -58,18 +64,54 @@ class Root:
     storage: Storage | None = None
     files: tuple[tuple[Object, Path], ...] = ()
 
+    def place(self, path: str) -> str:
+        """Where an object lies, or a folder of them: the same however it was named."""
+        assert self.storage is not None
+        return f"{self.storage.scheme}://{urlsplit(self.storage.shown).netloc}/{path}"
+
+    def state(self, one: Object) -> str | None:
+        """What tells an object from all others, and from itself once it is written anew; None where the storage says nothing of that."""
+        return hashed(self.place(one.path), one.size, dict(one.state)) if one.state else None
+
 
 @dataclass
 class Inputs:
-    """What the user named, in order. Made by `listed`, which writes nothing."""
+    """What the user named, in order. Made by `listed`, which writes nothing. `standing` are objects that an index has read and that are as
+    they were then, by place: their bytes and sha256; they are not fetched."""
 
     work: Path
+    batch: int = 0
     roots: list[Root] = field(default_factory=list)
+    standing: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def paths(self) -> list[Path]:
         """What is read."""
-        return [root.path for root in self.roots]
+        return [root.path for root in self.roots if root.storage is None or any(self._is_new(root, one) for one, _ in root.files)]
+
+    @property
+    def folders(self) -> list[str]:
+        """The places of what was named and is a folder."""
+        local = [str(root.path) for root in self.roots if root.storage is None and root.path.is_dir()]
+        return local + [place for root in self.remote for place, whole in [self._root(root)] if not whole]
+
+    @functools.cached_property
+    def _places(self) -> dict[str, str]:
+        return {str(path): root.place(one.path) for root in self.remote for one, path in root.files}
+
+    def place(self, path: str) -> str:
+        """Where a file that is read lies for its owner: its path, or its URL."""
+        return self._places.get(path, path)
+
+    @staticmethod
+    def _root(root: Root) -> tuple[str, bool]:
+        """The place of a URL, and whether it is an object."""
+        one, path = root.files[0]
+        below = len(path.parts) - len(root.path.parts)
+        return root.place(one.path.rsplit("/", below)[0] if below else one.path), not below
+
+    def _is_new(self, root: Root, one: Object) -> bool:
+        return root.place(one.path) not in self.standing
 
     @property
     def names(self) -> list[str]:
@@ -80,11 +122,21 @@ class Inputs:
     def remote(self) -> list[Root]:
         return [root for root in self.roots if root.storage is not None]
 
+    def stand(self, known: Set[str]) -> None:
+        """Leave out what an index has read, whose sha256 are `known`, and what is as it was then."""
+        told = read_json(self.work / _TOLD) or {}
+        for root in self.remote:
+            for one, _ in root.files:
+                size, sha256 = told.get(root.state(one) or "", (0, ""))
+                if sha256 in known:
+                    self.standing[root.place(one.path)] = size, sha256
+
     def fetch(self, progress: Progress = silent) -> None:
         """Bring every object here that is not, and take away what no root has any more. WORK's lock is held."""
         folder = vault.private(self.work / "fetched")
-        wanted = {path for root in self.remote for _, path in root.files}
-        for path in sorted(folder.rglob("*"), reverse=True):
+        wanted = {path for root in self.remote for one, path in root.files if self._is_new(root, one)}
+        # what earlier batches read in place stays as long as they are not published
+        for path in sorted((path for top in folder.glob(f"{self.batch}-*") for path in (top, *top.rglob("*"))), reverse=True):
             if path.is_dir():
                 if not any(path.iterdir()):
                     path.rmdir()
@@ -95,9 +147,11 @@ class Inputs:
         for root in self.remote:
             assert root.storage is not None
             for one, path in root.files:
+                if not self._is_new(root, one):
+                    continue
                 no = len(jobs)
                 # without anything that tells a change, an object is fetched each time
-                state = hashed(root.storage.shown, one.path, one.size, dict(one.state)) if one.state else os.urandom(16).hex()
+                state = root.state(one) or os.urandom(16).hex()
                 jobs.append(
                     Job(
                         work=fetch_task,
@@ -128,30 +182,42 @@ class Inputs:
             if now != one:
                 raise InputRefused(f"file {number} of the input changed while it was being read; nothing was published; {_AGAIN}")
 
-    def take_away(self) -> None:
-        """What was fetched is needed no more."""
+    def take_away(self, sha256: Mapping[str, str]) -> None:
+        """What was fetched is needed no more; `sha256` of what was read of it, by path, is remembered."""
+        if self.remote:
+            told = read_json(self.work / _TOLD) or {}
+            for root in self.remote:
+                for one, path in root.files:
+                    if (state := root.state(one)) is not None and str(path) in sha256:
+                        told[state] = path.stat().st_size, sha256[str(path)]
+            with vault.umask(0o077):
+                write_json(self.work / _TOLD, told)
         shutil.rmtree(self.work / "fetched", ignore_errors=True)
         shutil.rmtree(self.work / "tasks" / "fetch", ignore_errors=True)
 
-    def told(self, error: SanitizeError) -> SanitizeError:
-        """An error with URLs in place of where they were fetched to."""
-        said = str(error)
-        for root in self.remote:
-            said = said.replace(str(root.path), root.name)
-        error.args = (said,)
-        return error
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Errors from within name URLs in place of where they were fetched to."""
+        try:
+            yield
+        except (InputRefused, UsageError) as error:
+            said = str(error)
+            for root in self.remote:
+                said = said.replace(str(root.path), root.name)
+            error.args = (said,)
+            raise error from None
 
 
-def listed(inputs: Sequence[str | Path], work: Path) -> Inputs:
-    """The inputs with what lies behind each URL now; nothing is written."""
-    found = Inputs(work)
+def listed(inputs: Sequence[str | Path], work: Path, batch: int = 0) -> Inputs:
+    """The inputs with what lies behind each URL now; nothing is written. `batch`: how many the index has that they are added to."""
+    found = Inputs(work, batch)
     for given in inputs:
         if not is_url(given):
             found.roots.append(Root(os.path.abspath(given), Path(given)))
             continue
         storage = Storage(str(given))
         for path in _matches(storage):
-            folder = work / "fetched" / f"{len(found.roots):05d}"
+            folder = work / "fetched" / f"{batch}-{len(found.roots):05d}"
             name = path.rpartition("/")[2]
             name = name if _is_name(name) else "data"
             try:

@@ -29,12 +29,12 @@ from sanitize.cells import flatten, leaves
 from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.engine import Engine
 from sanitize.formats import by_suffix
-from sanitize.forms import FULL, Needles
+from sanitize.forms import FULL, Needles, heads_of
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
 from sanitize.places import VerifyTask, batches, comes_later, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
-from sanitize.spans import Buffers
+from sanitize.spans import Buffers, ascii_lower
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -159,14 +159,13 @@ def look(task: Look) -> dict[str, Any]:
 def hashed(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str], int]:
     """Which of the words that may be digests are of a value of one pass."""
     needles, files = task
-    words: dict[str, list[tuple[str, str, int]]] = {}
-    for path in files:
-        for row in pq.read_table(path, partitioning=None).to_pylist():
-            words.setdefault(row["word"], []).append((row["file"], row["place"], row["times"]))
+    heads = [np.unique(heads_of(pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")))) for path in files]
+    kinds = Needles.read(needles).digests(np.unique(np.concatenate(heads)))
     found = Counter[tuple[str, str, str, str]]()
-    for word, kind in Needles.read(needles).digests(set(words)):
-        for file, place, times in words[word]:
-            found[file, place, kind, "digest"] += times
+    for path in files if kinds else ():
+        table = pq.read_table(path, partitioning=None)
+        for row in table.filter(pc.is_in(table.column("word"), pa.array(list(kinds), table.schema.field("word").type))).to_pylist():
+            found[row["file"], row["place"], kinds[row["word"]], "digest"] += row["times"]
     return dict(found)
 
 
@@ -349,7 +348,7 @@ class _Seen:
             if str(name) not in every_kind() or every_kind()[str(name)].common:
                 continue  # a word that is no value of any kind, or of one whose stand-ins may be values
             normal = every_kind()[str(name)].normalise(group["value"])
-            asked.append(group.select("kind", "doc_no", form=_lower(group["value"]), normal=_lower(normal)))
+            asked.append(group.select("kind", "doc_no", form=ascii_lower(group["value"]), normal=ascii_lower(normal)))
         if asked:
             found = self.needles.collisions(pl.concat(asked))
             found = found.filter(~pl.Series(comes_later(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean))
@@ -513,7 +512,3 @@ def _bytes(array: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
         array, lambda kind: bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
     ):
         yield np.frombuffer(b"\0\0\0".join(value for value in one.to_pylist() if value is not None), np.uint8)
-
-
-def _lower(values: pl.Series) -> pl.Series:
-    return pl.Series(pc.ascii_lower(values.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.large_string())))

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import counts, crash, fetched, gathered, index, queries, tables, vault
+from sanitize import batches, counts, crash, fetched, gathered, index, queries, tables, vault
 from sanitize.corpus import documents_of
 from sanitize.described import Described, state_of
 from sanitize.disk import code_of, disk_trouble, failed
@@ -38,10 +38,9 @@ from sanitize.progress import Step
 from sanitize.publish import Job, mend, perform
 from sanitize.read import Sample, sampled
 from sanitize.reading import Reading, size_of, surveyed
-from sanitize.remote import is_url, shown
 from sanitize.settings import Settings as Settings
 from sanitize.settings import Stages as Stages
-from sanitize.shards import Documents, sha256, write_rows
+from sanitize.shards import Documents, read_json, sha256, write_rows
 from sanitize.sought import Sought
 from sanitize.views import glob_escaped, quote_literal
 
@@ -105,11 +104,8 @@ class Indexing(Described):
 
     def _look(self) -> None:
         """Survey the inputs, and take what lies there for what is to be read."""
-        with self.stages.measure("read"):
-            try:
-                self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
-            except (InputRefused, UsageError) as error:
-                raise self.fetched.told(error) from None
+        with self.stages.measure("read"), self.fetched.telling():
+            self._survey(surveyed(self.engine, self.inputs, self.settings.columns.roles, self.settings.reading_bytes))
 
     def _begin(self) -> None:
         if self.settings.append and not (self.work / "index.json").is_file():
@@ -130,13 +126,8 @@ class Indexing(Described):
         self.engine = Local(**about)
         self._stack.callback(self.engine.close)
         # the inputs are looked at before anything is written: a mistake leaves nothing behind
-        remote = next((str(place) for place in self.named_inputs if is_url(place)), None)
-        if remote and self.settings.append:
-            raise UsageError(
-                f"{shown(remote)}: --append reads local files only, as what was fetched of earlier ones is taken away; fetch the new files "
-                "first, and name them where they lie then"
-            )
-        self.fetched = fetched.listed(self.named_inputs, self.work)
+        closed = batches.closed_of(read_json(self.work / "index.json") or {}) if settings.append else ()
+        self.fetched = fetched.listed(self.named_inputs, self.work, len(closed))
         self.inputs = self.fetched.paths
         if not self.fetched.remote and not self.settings.append:
             self._look()
@@ -151,8 +142,11 @@ class Indexing(Described):
             self.engine = spark.Spark(**about, master=settings.master, remote=settings.remote)
         if self.fetched.remote:
             with self.stages.measure("fetch"), disk_trouble(self.work):
+                self.fetched.stand({known for batch in closed for _, known in batch.files})
                 self.fetched.fetch(self.settings.progress)
-            self._look()
+            self.inputs = self.fetched.paths
+            if not self.settings.append:
+                self._look()
         self.key = vault.key_of(self.work, key_file=self.settings.key_file, seed=self.settings.seed)
         if self.settings.append:
             with disk_trouble(self.work):
@@ -160,6 +154,10 @@ class Indexing(Described):
         if self.settings.sample < 1:
             self.survey = sampled(self.survey, Sample(self.settings.sample, self.key.subkey("sample")))
             self.notes.append(f"this is a sample of {self.settings.sample:.3g} of the documents (--sample)")
+
+    def done(self) -> None:
+        """A run is over: what was fetched for it goes."""
+        self.fetched.take_away({path: known for path, (_, known) in self._known.items()})
 
     def hold(self, out: Path) -> None:
         """Hold OUT's name too, to the end: of two runs towards one OUT the second stops here, whatever its WORK."""

@@ -7,11 +7,10 @@ byte. Exact, and as fast for many values as for few. Nothing here knows a kind's
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import shutil
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
-from sanitize.spans import Buffers, arrow, cut, matches, ranges
+from sanitize.spans import Buffers, ascii_lower, cut, matches, ranges
+from sanitize.spread import MOST, spread
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 FORMS = ("exact", "case-folded", "NFKC")
-_RANGE = 100_000  # spellings that are sorted at a time when the forms are gathered: some 30 MB
+RANGE = 100_000  # spellings that are sorted at a time when the forms are gathered: some 30 MB
+_BATCH = 100_000  # values that are read at a time
 _FORMS = pa.schema([("form", pa.large_string()), ("kind", pa.int32()), ("value_id", pa.int64())])
-_FEW = 100_000  # forms that each process makes ready for itself, in a tenth of a second
-_EACH = 400  # bytes that a form takes while it is made ready: 332 were measured for addresses of 35 bytes
+_PARTED = _FORMS.append(pa.field("wide", pa.bool_()))
+FEW = 100_000  # forms that each process makes ready for itself, in a tenth of a second
+EACH = 400  # bytes that a form takes while it is made ready: 332 were measured for addresses of 35 bytes
 _ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "first", "glued", "about")
 _PAD = np.zeros(16, np.uint8)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -101,46 +103,28 @@ class Flagged:
         The forms are parted by ranges of the alphabet on the disk, and sorted range by range: memory is that of one range.
         """
         numbers = {name: number for number, name in enumerate(every_kind())}
-        rows = sum(pq.read_metadata(path).num_rows for path in values)
-        edges = _edges(values, -(-rows // _RANGE))
+        edges = _edges(values, min(MOST, -(-sum(pq.read_metadata(path).num_rows for path in values) // RANGE)))
         ids: list[I64] = []
-        wide: list[pl.DataFrame] = []
         spared: list[I64] = []
-        folder = out.with_name(f".{out.name}.parts")
-        shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
-        folder.mkdir()
-        with contextlib.ExitStack() as open_files:
-            open_files.callback(shutil.rmtree, folder, ignore_errors=True)
-            parts = [folder / f"{number}.arrow" for number in range(len(edges) + 1)]
-            writers = [open_files.enter_context(pa.ipc.new_stream(part, _FORMS)) for part in parts]
-            for path in values:
-                table = pq.read_table(path, columns=["value_id", "kind", "value", "normalised"], partitioning=None)
+        with spread(out.with_name(f".{out.name}.parts"), _PARTED, len(edges) + 1) as parts:
+            for frame in batches_of(values):
                 goes = pl.col("kind").is_in(list(edited)) & ~pl.col("value_id").is_in(pl.Series(alone, dtype=pl.Int64).implode())
                 goes = goes | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode())
-                frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String)).filter(goes)
-                frame = frame.with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
+                frame = frame.filter(goes).with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
                 frame, common = _told_apart(frame)
                 spared.append(common)
                 ids.append(np.unique(frame["value_id"].to_numpy()))
-                some = frame.filter(pl.col("value").str.contains(r"[^\x00-\x7f]"))
-                # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
-                forms = pl.Series("form", [spellings(value) for value in some["value"]], dtype=pl.List(pl.String))
-                others = some.select(forms, "kind", "value_id").explode("form")
-                wide.append(others.with_columns(form=_ascii_lower(others["form"])))
-                plainly = frame.select(_ascii_lower(frame["value"]).alias("form"), "kind", "value_id")
-                for rows_of, writer in zip(_parted(plainly, edges), writers, strict=True):
-                    writer.write_table(rows_of.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS))
-            for writer in writers:
-                writer.close()
-            more = _parted(pl.concat(wide), edges) if wide else [pl.DataFrame(schema=pl.Schema(_FORMS))] * len(parts)
+                plainly = frame.select(ascii_lower(frame["value"]).alias("form"), "kind", "value_id", wide=pl.lit(False))
+                others = respelled(frame.select("kind", "value_id", form="value")).select(*_FORMS.names, wide=pl.lit(True))
+                for rows in (plainly, others):
+                    parts.add(rows, _place_of(rows["form"], edges))
             with pq.ParquetWriter(out, _FORMS, compression="lz4") as made:
-                for part, other in zip(parts, more, strict=True):
-                    both = pl.concat([pl.DataFrame(pa.ipc.open_stream(pa.memory_map(str(part))).read_all()), other])
-                    both = (
-                        both.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True).sort("form", "kind")
-                    )
+                for rows in parts.take():
+                    # of equal forms the one that is spelled so comes first
+                    rows = rows.filter(pl.col("form") != "").sort("wide", maintain_order=True).drop("wide")
+                    rows = rows.unique(["form", "kind"], keep="first", maintain_order=True).sort("form", "kind")
                     # one row group a range, so that all rows of a form are in one
-                    made.write_table(both.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS), row_group_size=max(1, both.height))
+                    made.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FORMS), row_group_size=max(1, rows.height))
                 common = np.unique(np.concatenate([np.empty(0, np.int64), *spared]))
                 if len(common):
                     nothing = [pa.array([""] * len(common), pa.large_string()), pa.array(np.full(len(common), _SPARED, np.int32))]
@@ -163,7 +147,7 @@ class Flagged:
         stat = path.stat()
         return _mapped(path, stat.st_mtime_ns, stat.st_ino)
 
-    def _save(self, folder: Path) -> None:
+    def save(self, folder: Path) -> None:
         folder.mkdir()
         for name in _ARRAYS:
             np.save(folder / name, getattr(self, name))
@@ -171,8 +155,8 @@ class Flagged:
             trie.save(folder / f"{number:02d}")
 
     @classmethod
-    def _open(cls, folder: Path) -> Flagged:
-        """What `_save` wrote, its pages read when they are looked at and shared with other processes."""
+    def opened(cls, folder: Path) -> Flagged:
+        """What `save` wrote, its pages read when they are looked at and shared with other processes."""
         one = cls.__new__(cls)
         vars(one).update({name: _array(folder / name) for name in _ARRAYS})
         one._know_kinds()
@@ -271,11 +255,19 @@ class Flagged:
         return Matches(text_no, first[touches] - base, last[touches] - base, form)
 
 
+def batches_of(values: Sequence[Path]) -> Iterator[pl.DataFrame]:
+    """The values of a vault, so many at a time that what is made of them is small."""
+    for path in values:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH, columns=["value_id", "kind", "value", "normalised"], use_threads=False):
+                yield pl.DataFrame(pa.Table.from_batches([batch])).with_columns(pl.col("kind").cast(pl.String))
+
+
 def ready(path: Path, folder: Path, memory: int = 1 << 30) -> Path:
     """The forms in a file that `Flagged.write` made, made ready in `folder` for all processes that look for them, which share them as
     pages of files: what `Flagged.parts` takes. About so many bytes of memory are used; what does not fit is parted, and each text is
     then looked at for one part after the other. Few forms stay as they are."""
-    if pq.read_metadata(path).num_rows <= _FEW:
+    if pq.read_metadata(path).num_rows <= FEW:
         return path
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -283,12 +275,12 @@ def ready(path: Path, folder: Path, memory: int = 1 << 30) -> Path:
     with pq.ParquetFile(path) as file:
         groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
         ends = np.cumsum(groups)
-        of = (ends - 1) // max(_FEW, memory // _EACH, 1)
+        of = (ends - 1) // max(FEW, memory // EACH, 1)
         for number in np.unique(of):
             one = _of_table(file.read_row_groups(np.flatnonzero(of == number).tolist()))
             spared.append(one.spared)
             if len(one):
-                one._save(folder / f"{number:06d}")
+                one.save(folder / f"{number:06d}")
     np.save(folder / "spared", np.concatenate(spared))
     return folder
 
@@ -298,10 +290,10 @@ def _flagged(path: Path, _time: int, _inode: int) -> Flagged:
     return _of_table(pq.read_table(path, partitioning=None))
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)  # as above
 def _mapped(path: Path, _time: int, _inode: int) -> tuple[Flagged, ...]:
     nothing = Flagged(pa.array([], pa.large_string()), np.empty(0, np.int32), np.empty(0, np.int64))
-    parts = tuple(Flagged._open(one) for one in sorted(one for one in path.iterdir() if one.is_dir())) or (nothing,)
+    parts = tuple(Flagged.opened(one) for one in sorted(one for one in path.iterdir() if one.is_dir())) or (nothing,)
     parts[0].spared = np.load(path / "spared.npy")
     return parts
 
@@ -432,12 +424,11 @@ def _edges(values: Sequence[Path], parts: int) -> list[str]:
     return sorted({ordered[len(ordered) * number // parts] for number in range(1, parts)}, key=str.encode)
 
 
-def _parted(frame: pl.DataFrame, edges: list[str]) -> list[pl.DataFrame]:
-    """The rows of a frame by the range that their form falls into."""
+def _place_of(forms: pl.Series, edges: list[str]) -> I64:
+    """By the range that each form falls into, a number from 0."""
     if not edges:
-        return [frame]
-    number = pl.Series(edges).search_sorted(frame["form"], side="right")
-    return [frame.filter(number == part) for part in range(len(edges) + 1)]
+        return np.zeros(len(forms), np.int64)
+    return np.asarray(pl.Series(edges).search_sorted(forms, side="right").to_numpy(), np.int64)
 
 
 def _no_matches() -> Matches:
@@ -467,6 +458,14 @@ def spellings(value: str) -> list[str]:
     return list(dict.fromkeys([form, *(unicodedata.normalize(way, one) for one in (value, form) for way in ("NFC", "NFD"))]))
 
 
+def respelled(values: pl.DataFrame) -> pl.DataFrame:
+    """The rows whose `form` is beyond ASCII, once for each of its spellings, ASCII letters small."""
+    wide = values.filter(pl.col("form").str.contains(r"[^\x00-\x7f]"))
+    # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar implementation
+    wide = wide.with_columns(form=pl.Series([spellings(form) for form in wide["form"]], dtype=pl.List(pl.String))).explode("form")
+    return wide.with_columns(ascii_lower(wide["form"]))
+
+
 @functools.cache
 def _changing(all_changes: bool) -> str:
     """A run of characters beyond ASCII whose compatibility form holds ASCII, or (all_changes) is any other than themselves."""
@@ -490,8 +489,3 @@ def _original(text: str, starts: I64, stops: I64) -> tuple[I64, I64]:
     first = np.searchsorted(form_ends, starts, side="right")
     last = np.searchsorted(form_ends, stops, side="left")
     return ends[first], ends[last + 1]
-
-
-def _ascii_lower(values: pl.Series) -> pl.Series:
-    """ASCII letters small, all else as it is."""
-    return pl.Series(pc.ascii_lower(arrow(values)))

@@ -62,7 +62,7 @@ Master = Annotated[
 Remote = Annotated[
     str | None, typer.Option(metavar="URL", help="with --engine spark: a Spark Connect server, sc://host:15002", show_default=False)
 ]
-MemoryLimit = Annotated[str, typer.Option(help="for counting, and for reading one piece of an input; see docs/input.md")]
+MemoryLimit = Annotated[str, typer.Option(help="for counting, the leak check, and one piece of an input; see docs/input.md")]
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
 MaxQuarantine = Annotated[str, typer.Option(help="the share of records that may be set aside")]
 SampleOf = Annotated[str, typer.Option("--sample", metavar="SHARE", help="only this share of the documents, drawn by their ids")]

@@ -38,8 +38,9 @@ def local(work: object, out: str) -> Path:
     return here(work)
 
 
-def here(work: object) -> Path:
-    """WORK as a path; UsageError for a URL."""
+def here(work: object, out: object = None) -> Path:
+    """WORK as a path, by default the private folder beside OUT; UsageError for a URL."""
+    work = work or f"{Path(str(out))}.private"
     if is_url(work):
         raise UsageError(
             f"{shown(str(work))}: WORK holds the key and original values, and its locks and permissions are those of a file system; "

@@ -134,7 +134,7 @@ def replay(
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     if is_url(out):
         raise UsageError(f"{shown(str(out))}: a replay is compared on this machine; take a folder (-o), and copy what is the same")
-    out, work = Path(out), remote_out.here(work or f"{Path(out)}.private")
+    out, work = Path(out), remote_out.here(work, out)
     vault.apart(inputs, out, work)
     if out.resolve() == path.resolve().parent:
         raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; take another -o")

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize import queries, tables, vault
+from sanitize import queries, remote_out, tables, vault
 from sanitize.cells import Leaf
 from sanitize.disk import disk_trouble
 from sanitize.engines.engine import Engine
@@ -103,7 +103,7 @@ def report(
     Returns `out, work, page, figures, samples`; raises UsageError for a folder or place that will not do, LeakFound where the page would
     hold a value, MissingExtra where figures need matplotlib.
     """
-    out, work = Path(out), Path(work or f"{out}.private")
+    out, work = Path(out), remote_out.here(work, out)
     manifest = _published(out).manifest
     run = work / "runs" / str(manifest["plan_hash"])
     described = read_json(work / "index.json")

@@ -317,10 +317,12 @@ class Run(Target):
                 )
             )["values"]
             # what is looked for is made ready once, and shared by all workers
-            self.sought = ready(self.flagged, self.index.work / "spill" / "sought", self.index.settings.memory_bytes)
+            spill, memory = self.index.work / "spill", self.index.settings.memory_bytes
+            self.sought = ready(self.flagged, spill / "sought", memory)
             if mode == "full":
-                values, folder = self.index.files("vault", "values"), self.index.work / "spill" / "further"
-                self.further = write_further(values, self.plan.checked, folder, self.erased.values, self.taken.alone)
+                values = self.index.files("vault", "values")
+                further = write_further(values, self.plan.checked, spill / "further", self.erased.values, self.taken.alone)
+                self.further = tuple(ready(path, path.with_suffix(""), memory) for path in further)
         standing = [self._stands(self._part_of(no)) for no in every]
         seen = self.index.map("verify", [self._verify_task(no, second=standing[no]) for no in every], measured=verify_task)
         append.still_clean([result for result, stands in zip(seen, standing, strict=True) if stands], self.out)
@@ -342,9 +344,8 @@ class Run(Target):
         """Every byte of the shards in all forms; what the pages hold is looked at when they are written."""
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
-            values = self.index.files("vault", "values")
-            passes = work / "spill" / "passes"
-            self.passes, _ = write_passes(values, self.plan.checked, passes, also=self.erased.values, alone=self.taken.alone)
+            values, memory, passes = self.index.files("vault", "values"), self.index.settings.memory_bytes, work / "spill" / "passes"
+            self.passes, _ = write_passes(values, self.plan.checked, passes, memory, self.erased.values, self.taken.alone)
             names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)
@@ -553,7 +554,7 @@ def run(
     plan = load_plan(plan) if isinstance(plan, str) else plan
     settings = settings or Settings()
     prefix = remote_out.Prefix(str(out)) if is_url(out) else None
-    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work or f"{Path(out)}.private")
+    work = remote_out.local(work, str(out)) if prefix else remote_out.here(work, out)
     out = remote_out.mirror(work, str(out)) if prefix else Path(out)
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
     if prefix is not None:
@@ -567,7 +568,7 @@ def run(
         if prefix is not None:
             return Told("run", _to_url(index, plan, out, prefix))
         summary = Run(index, plan, out).sanitize()
-        index.fetched.take_away()
+        index.done()
         return Told("run", summary)
 
 
@@ -582,7 +583,7 @@ def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -
         summary = run.sanitize()
         with index.stages.measure("upload"):
             changed = prefix.publish(out, keep=index.settings.keep_versions, still=index.at_rest)
-    index.fetched.take_away()
+    index.done()
     return {**summary, "changed": changed}
 
 

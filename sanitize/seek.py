@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sanitize.find.known import Folded
 from sanitize.find.patterns import Distinct, Found, Patterns
@@ -27,10 +26,10 @@ from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.custom import Custom
 from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parted, table_of
-from sanitize.matcher import Flagged, Matches, spellings
+from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.overlaps import Claims, settle
 from sanitize.sought import Sought
-from sanitize.spans import I64, Buffers, arrow, code_points, cut_nested, matches, ranges
+from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, matches, ranges
 
 Bools = npt.NDArray[np.bool_]
 F32 = npt.NDArray[np.float32]
@@ -79,9 +78,7 @@ class _One:
         self._before, self._after = boundaries([self.kind])
         words = _single(pl.Series(custom.words, dtype=pl.String).str.strip_chars())
         self._spelled = words.str.normalize("NFKC") if custom.case == "exact" else None
-        # a loop over the words of a list: Unicode's compatibility forms have no columnar implementation
-        wide = [form for word in words.filter(words.str.contains(r"[^\x00-\x7f]")) for form in spellings(word)]
-        forms = pl.Series(pc.ascii_lower(arrow(pl.concat([words, pl.Series(wide, dtype=pl.String)])))).unique(maintain_order=True)
+        forms = pl.concat([ascii_lower(words), respelled(pl.DataFrame({"form": words}))["form"]]).unique(maintain_order=True)
         number = list(every_kind()).index(custom.name)
         self._words = Flagged(arrow(forms), np.full(len(forms), number, np.int32), np.zeros(len(forms), np.int64))
         self._context = _any_of(custom.context) if custom.context else ""

@@ -46,8 +46,7 @@ class Settings:
     progress: Progress = silent
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)? ?([KMGT]i?B|%)", self.memory_limit):
-            raise UsageError(f"--memory-limit {self.memory_limit}: expected a size such as 500MB or 4GB")
+        bytes_of(self.memory_limit)
         if not 0 < self.sample <= 1:
             raise UsageError(f"--sample {self.sample:g}: expected a share of the documents above 0, such as 1% or 0.01")
         if self.engine not in engine_names():
@@ -86,15 +85,22 @@ class Settings:
     @property
     def memory_bytes(self) -> int:
         """The memory limit in bytes."""
-        said = re.fullmatch(r"([0-9.]+) ?([KMGT%]).*", self.memory_limit)
-        power = "KMGT".find(said[2]) + 1 if said else 0
-        size = float(said[1]) * 1024**power if said and power else 1 << 30  # DuckDB's alone is a share of the machine
-        return int(size)
+        return bytes_of(self.memory_limit)
 
     @property
     def reading_bytes(self) -> int:
         """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
         return self.memory_bytes + 8 * self.max_doc_bytes
+
+
+def bytes_of(memory_limit: str) -> int:
+    """The bytes of a memory limit as it is given. UsageError for what is no size."""
+    said = re.fullmatch(r"([1-9][0-9]*(?:\.[0-9]+)?) ?(?:([KMGT])i?B|%)", memory_limit)
+    if said is None:
+        raise UsageError(f"--memory-limit {memory_limit}: expected a size such as 500MB or 4GB")
+    if said[2] is None:
+        return 1 << 30  # DuckDB's alone is a share of the machine
+    return int(float(said[1]) * 1024 ** ("KMGT".index(said[2]) + 1))
 
 
 @dataclass

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 I64 = npt.NDArray[np.int64]
 _OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
@@ -121,6 +122,11 @@ def arrow(series: pl.Series) -> pa.LargeStringArray:
     """A column of texts as Arrow's large_string, which is what the buffers above are of."""
     array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
     return array if array.type == pa.large_string() else array.cast(pa.large_string())
+
+
+def ascii_lower(values: pl.Series) -> pl.Series:
+    """ASCII letters small, all else as it is."""
+    return pl.Series(values.name, pc.ascii_lower(arrow(values)))
 
 
 def ranges(low: I64, high: I64) -> tuple[I64, I64]:

@@ -42,6 +42,7 @@ from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, comes_later, inside_kept, owned
 from sanitize.progress import Progress, Step, silent
 from sanitize.remote import is_url, shown
+from sanitize.settings import bytes_of
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
 
@@ -256,21 +257,24 @@ def check(
     *,
     mode: str = "full",
     workers: int | None = None,
+    memory_limit: str = "1GB",
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Look at a published OUT again: every shard is what the manifest says, and holds nothing that had to go.
 
     `fast` looks at every string of every column, and at the pages, in the forms of the run's own check; `full` at every byte of every
-    file and everything decoded from them, in all forms. Returns `values_checked`, `forms`, `ambiguous` (places of values that are too
-    short or too common to tell, by kind), and for `full` `looked` (bytes by place) and `passes`.
+    file and everything decoded from them, in all forms. What is looked for is parted so that it fits `memory_limit`. Returns
+    `values_checked`, `forms`, `ambiguous` (places of values that are too short or too common to tell, by kind), and for `full` `looked`
+    (bytes by place) and `passes`.
 
     Raises OutputBroken (a broken or foreign shard), LeakFound (its `findings` say where), or UsageError where WORK is not the one OUT
     was made in.
     """
     if mode not in ("fast", "full"):
         raise UsageError(f"--verify {mode}: {nearest(mode, ('fast', 'full'))}")
+    memory = bytes_of(memory_limit)
     if not is_url(out):
-        return Told("verify", _checked(Path(out), remote_out.here(work or f"{Path(out)}.private"), mode, workers, progress))
+        return Told("verify", _checked(Path(out), remote_out.here(work, out), mode, workers, memory, progress))
     work, named = remote_out.local(work, str(out)), shown(str(out))
     if not (work / "index.json").is_file():
         raise UsageError(f"{work}: does not hold the run that made {named}; name its folder with --work")
@@ -279,21 +283,21 @@ def check(
         tempfile.TemporaryDirectory(dir=vault.private(work / "spill"), prefix="published-") as folder,
         remote_out.Prefix(str(out)).fetched(Path(folder)) as there,
     ):
-        found = _checked(there, work, mode, workers, progress)
+        found = _checked(there, work, mode, workers, memory, progress)
     with contextlib.suppress(OSError):
         (work / "spill").rmdir()
     return Told("verify", {**found, "out": named})
 
 
-def _checked(out: Path, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
+def _checked(out: Path, work: Path, mode: str, workers: int | None, memory: int, progress: Progress) -> dict[str, Any]:
     """`check` of a local folder."""
     corpus = Corpus.open(out)
     corpus.check()
     with bringing(customs_of(corpus.manifest["plan"])):
-        return _looked(corpus, work, mode, workers, progress)
+        return _looked(corpus, work, mode, workers, memory, progress)
 
 
-def _looked(corpus: Corpus, work: Path, mode: str, workers: int | None, progress: Progress) -> dict[str, Any]:
+def _looked(corpus: Corpus, work: Path, mode: str, workers: int | None, memory: int, progress: Progress) -> dict[str, Any]:
     """The same of a corpus whose shards are what the manifest says."""
     out, described = corpus.path, read_json(work / "index.json")
     folder = work / "runs" / str(corpus.manifest["plan_hash"])
@@ -309,7 +313,7 @@ def _looked(corpus: Corpus, work: Path, mode: str, workers: int | None, progress
             engine = _Telling(progress, workers=workers or (1 if small else os.cpu_count() or 1), spill=Path(spill))
             try:
                 look = _fully if mode == "full" else _quickly
-                found = look(engine, corpus, tasks, work, Path(spill))
+                found = look(engine, corpus, tasks, work, Path(spill), memory)
             finally:
                 engine.close()
     finally:
@@ -391,10 +395,10 @@ def _erased(corpus: Corpus, work: Path) -> tombstones.Erased:
     return tombstones.read(work, erasures=corpus.manifest["settings"].get("erased", {}).get("erasures", 0))
 
 
-def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
+def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path, memory: int) -> dict[str, Any]:
     """The check of `run`, again."""
     if tasks:
-        sought = ready(tasks[0].flagged, spill / "sought")
+        sought = ready(tasks[0].flagged, spill / "sought", memory)
         tasks = [dataclasses.replace(task, flagged=sought) for task in tasks]
     results = [done.result for done in engine.map_shards(verify_task, tasks)]
     texts = {}
@@ -419,7 +423,7 @@ def _quickly(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: 
     }
 
 
-def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path) -> dict[str, Any]:
+def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path, memory: int) -> dict[str, Any]:
     """Every file of the folder, in all forms."""
     out = corpus.path
     missing = [page for page in (*_PAGES, *corpus.beside) if not (out / page).is_file()]
@@ -428,7 +432,7 @@ def _fully(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Pa
     going, gone = corpus.manifest["summary"]["verify"]["kinds"], _erased(corpus, work)
     alone = ids_left_alone(work / "runs" / str(corpus.manifest["plan_hash"]) / "counts")
     values = sorted((work / "vault" / "values").glob("*.parquet"))[: len(tasks)]
-    passes, distinct = write_passes(values, going, spill / "passes", also=gone.values, alone=alone)
+    passes, distinct = write_passes(values, going, spill / "passes", memory, also=gone.values, alone=alone)
     shards = [(task, task.shard.relative_to(out).as_posix()) for task in tasks]
     ours = {task.shard for task in tasks}
     others = [(path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in ours]

@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 
 from sanitize import ask, crash, plans
 from sanitize.append import one_pseudonym, without_said
-from sanitize.batches import has_grown, place_of
+from sanitize.batches import Batch, has_grown, new_among, place_of
 from sanitize.corpus import Columns
 from sanitize.edit.pseudonymize import Pseudonymize
 from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceeded, SanitizeError, UsageError
@@ -454,8 +455,12 @@ def elsewhere_grown(here: Path) -> None:
 
 ELSEWHERE: dict[str, tuple[Callable[[Path], object], bool, str]] = {
     # what was done in the copy, whether it is given as a folder, and what is said
-    "changed": (elsewhere_changed, True, "file 1 of the input: the folder that it is in was read by an earlier run at another place"),
-    "changed, files by name": (elsewhere_changed, False, "file 1 of the input: the folder that it is in was read"),
+    "changed": (
+        elsewhere_changed,
+        True,
+        "file 1 of the input: 1 files beside it were read by an earlier run in a folder at another",
+    ),
+    "changed, files by name": (elsewhere_changed, False, "file 1 of the input: 1 files beside it were read"),
     "changed, another name": (elsewhere_renamed, True, "1 files that an earlier run has read at another place are gone"),
     "grown, another name": (elsewhere_grown, False, "file 3 of the input: begins with all bytes of a file"),
 }
@@ -487,6 +492,49 @@ def test_a_name_that_comes_every_night_is_no_change(place: Place) -> None:
         (folder / "part-0.jsonl").write_text("".join(json.dumps(document(night * 4 + no)) + "\n" for no in range(4)))
         told = place.append(folder) if night else place.go(folder)
         assert told["documents_in"] == 4 * (night + 1)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_page_that_comes_every_month_is_no_folder_that_was_moved(place: Place, by_name: bool) -> None:
+    """Beside data of the same name, and beside data of another; short pages and long ones."""
+    for month in range(3):
+        folder = place.here / f"month-{month}"
+        folder.mkdir()
+        (folder / "readme.txt").write_text("What this is.\n" * 40)
+        (folder / "licence.txt").write_text("Free.\n")
+        (folder / "data.jsonl").write_text("".join(json.dumps(document(month * 20 + no)) + "\n" for no in range(12)))
+        (folder / f"more-{month}.jsonl").write_text(json.dumps(document(month * 20 + 15)) + "\n")
+        inputs = sorted(folder.iterdir()) if by_name else [folder]
+        told = place.append(*inputs) if month else place.go(*inputs)
+        # the pages are documents too, once
+        assert told["documents_in"] - 13 * (month + 1) == 2
+
+
+def test_a_folder_that_was_moved_is_known_by_a_file_of_the_same_sort(place: Place) -> None:
+    """Even a small one of many."""
+    for no in range(4):
+        place.put(f"part-{no}.jsonl", [document(no * 9 + one) for one in range(3 + no)])
+    place.go()
+    there = place.here / "there"
+    there.mkdir()
+    shutil.copy(place.here / "in" / "part-0.jsonl", there)
+    (there / "part-3.jsonl").write_text(json.dumps(document(90)) + "\n")
+    with pytest.raises(UsageError, match="file 2 of the input: 1 files beside it"):
+        place.append(*sorted(there.iterdir()))
+
+
+@pytest.mark.parametrize("folders", [["/new"], [f"/new/{no}" for no in range(10_000)], []])
+def test_many_files_that_are_alike_take_no_more_time_for_it(folders: list[str]) -> None:
+    """Ten thousand folders of an earlier run with the same page in each, and as many now."""
+    key, many = Key(b"k" * 32), 10_000
+    page = (300, "page")
+    paths = [f"/in/{no}/{name}" for no in range(many) for name in ("page.txt", "data.jsonl")]
+    files = [file for no in range(many) for file in (page, (900, f"old {no}"))]
+    before = Batch(files=tuple(files), paths=tuple(place_of(path, key) for path in paths), published=True)
+    given = [(f"/new/{no}/{name}", *file) for no in range(many) for name, file in (("page.txt", page), ("data.jsonl", (900, f"new {no}")))]
+    began = time.process_time()
+    new, moved = new_among(given, folders, [before], key)
+    assert (len(new), moved) == (many, many) and time.process_time() - began < 5
 
 
 def test_which_files_begin_with_an_earlier_one(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import datetime
 import hashlib
 import io
 import json
@@ -192,7 +194,7 @@ def test_folders_files_and_patterns_come_in_corpus_order(storage: MemoryFileSyst
     assert told == ["more/x.txt", "more/y.txt", "here", ["Z.txt", "a.txt", "b/10.txt", "b/2.txt"], "in/a.txt"]
     assert found.names == ["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"]
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in [tmp_path / "work" / "fetched"])
-    found.take_away()
+    found.take_away({})
     assert not (tmp_path / "work" / "fetched").exists() and (tmp_path / "here.txt").exists()
 
 
@@ -232,7 +234,7 @@ def test_a_read_that_breaks_off_is_no_file(times: int, storage: MemoryFileSystem
     Faulty.fault = fault
     if times == 1:
         bring(["faulty://in"], tmp_path)
-        assert (tmp_path / "fetched" / "00000" / "in" / "a").read_bytes() == b"0123456789" * 100
+        assert (tmp_path / "fetched" / "0-00000" / "in" / "a").read_bytes() == b"0123456789" * 100
     else:
         with pytest.raises(ResourceError, match="failed 3 times"):
             bring(["faulty://in"], tmp_path)
@@ -582,4 +584,55 @@ def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_p
     with pytest.raises(InputRefused, match="file 1 of the input changed"):
         run(["faulty://in"], url, "redact", work, Settings(seed=1, workers=1, rows_per_shard=20, replace=True))
     Faulty.fault = None
+    assert Faulty.store["/pub/clean/manifest.json"] is before["/pub/clean/manifest.json"]
+
+
+def test_each_night_is_added_from_where_it_lies(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    def night(name: str, first: int) -> None:
+        rows = [json.dumps({"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"}) for no in range(first, first + 10)]
+        storage.pipe_file(f"/in/{name}.jsonl", "\n".join(rows).encode() + b"\n")
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+
+    got: list[str] = []
+
+    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
+        if name == "get_file":
+            got.append(str(given[0]))
+        return do()
+
+    first = Settings(seed=1, workers=1)
+    work, url = tmp_path / "work", "faulty://pub/clean"
+
+    def go(source: str, settings: Settings = first) -> dict[str, Any]:
+        got.clear()
+        Faulty.fault = fault  # `seen` takes it away
+        run([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
+        summary = run([source], url, "rmft", work, settings)
+        assert seen(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == tree(tmp_path / "out")
+        assert not (work / "fetched").exists()
+        return dict(summary)
+
+    night("1", 0)
+    go("faulty://in")
+    again = dataclasses.replace(first, append=True)
+    # the whole folder, a pattern, an object of its own: what was read is not fetched again, however it is named
+    for no, source in enumerate(("faulty://in", "faulty://in/*.jsonl", "faulty://in/4.jsonl"), 2):
+        night(str(no), 10 * no)
+        assert go(source, again)["appended"]["files"] == 1
+        assert got == [f"/in/{no}.jsonl"]
+    # nothing is new, and nothing is fetched
+    assert go("faulty://in", again)["changed"] is False and got == []
+    # an object written anew with the same bytes is the same document
+    storage.pipe_file("/in/2.jsonl", storage.cat_file("/in/2.jsonl"))
+    storage.store["/in/2.jsonl"].modified += datetime.timedelta(seconds=5)
+    assert go("faulty://in", again)["changed"] is False and got == ["/in/2.jsonl"]
+    # one that changed, and one that is gone, are refused as local files are
+    before = dict(Faulty.store)
+    storage.pipe_file("/in/2.jsonl", b'{"text": "other"}\n')
+    with pytest.raises(UsageError, match="was read by an earlier run and has changed"):
+        run(["faulty://in"], url, "rmft", work, again)
+    storage.rm("/in/2.jsonl")
+    with pytest.raises(UsageError, match="1 files that an earlier run has read are gone"):
+        run(["faulty://in"], url, "rmft", work, again)
     assert Faulty.store["/pub/clean/manifest.json"] is before["/pub/clean/manifest.json"]

@@ -252,7 +252,7 @@ class Hand:
         found = pa.table([pa.array(list(a), t) for a, t in zip(columns, types, strict=True)], names)
         pq.write_table(found.set_column(4, "kind", found.column("kind").dictionary_encode()), folder / "occurrences.parquet")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(matcher, "_RANGE", 1)  # two ranges, and so two parts, where there are two values
+            patch.setattr(matcher, "RANGE", 1)  # two ranges, and so two parts, where there are two values
             self.values = Flagged.write([vault(folder / "values.parquet", values)], KINDS, folder / "flagged.parquet")
         self.task = VerifyTask(
             no=0,
@@ -274,7 +274,7 @@ class Hand:
         """What the check says of the shard; it says the same where the forms are parted and shared by all workers."""
         found = verify_task(self.task)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(matcher, "_FEW", 0)
+            patch.setattr(matcher, "FEW", 0)
             shared = matcher.ready(self.task.flagged, self.folder / "sought", memory=1)
         aside = dataclasses.replace(self.task, flagged=shared, sweep=self.folder / "sweep-shared.parquet")
         again = verify_task(aside)
@@ -409,9 +409,9 @@ def test_forms_that_are_shared_are_those_of_one_process(tmp_path: Path, monkeypa
     values += [(TEL, f"212-555-{no:04d}") for no in range(300)] + [("IP_ADDRESS", f"192.0.2.{no}") for no in range(200)]
     values += [("IP_ADDRESS", f"::{no:x}") for no in range(30)] + [(MAIL, f"{letter}@b") for letter in "abcd"]
     values += [("PERSON", "Rose Will"), ("PERSON", "Will")]
-    monkeypatch.setattr(matcher, "_RANGE", 200)
+    monkeypatch.setattr(matcher, "RANGE", 200)
     Flagged.write([vault(tmp_path / "values.parquet", values)], KINDS, tmp_path / "flagged.parquet")
-    monkeypatch.setattr(matcher, "_FEW", 0)
+    monkeypatch.setattr(matcher, "FEW", 0)
     whole = Flagged.read(tmp_path / "flagged.parquet")
     words = [value for _, value in values]
     lines = [" ".join(words[no::97]) for no in range(97)] + [full_width(word) for word in words[::50]] + ["x" + words[0], ""]
@@ -429,18 +429,18 @@ def test_forms_that_are_shared_are_those_of_one_process(tmp_path: Path, monkeypa
         for find in (Flagged.find, Flagged.find_compatible):
             found = [row for one in parts for row in rows(one, find(one, texts))]
             assert len(found) > 30 and sorted(found) == sorted(rows(whole, find(whole, texts)))
-    monkeypatch.setattr(matcher, "_FEW", 1 << 20)
+    monkeypatch.setattr(matcher, "FEW", 1 << 20)
     assert matcher.ready(tmp_path / "flagged.parquet", tmp_path / "few") == tmp_path / "flagged.parquet"
 
 
 def test_a_run_is_the_same_where_forms_are_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"mail {full_width(BOB) if no == 3 else BOB}, a{no}@example.com or 212-555-01{no:02d}; {LEE}" for no in range(12)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
-    monkeypatch.setattr(matcher, "_RANGE", 3)
-    monkeypatch.setattr(matcher, "_EACH", 1 << 30)  # so that each range is a part
+    monkeypatch.setattr(matcher, "RANGE", 3)
+    monkeypatch.setattr(matcher, "EACH", 1 << 30)  # so that each range is a part
     made, real = [], matcher.ready
-    for few in (matcher._FEW, 0):
-        monkeypatch.setattr(matcher, "_FEW", few)
+    for few in (matcher.FEW, 0):
+        monkeypatch.setattr(matcher, "FEW", few)
         out = tmp_path / f"out{few}"
         summary = run([tmp_path / "in.parquet"], out, load_plan("erase"), settings=Settings(seed=1, workers=1))
         assert summary["verify"]["swept"] == 1 and summary["leaks"] == 0

@@ -19,16 +19,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
 from sanitize.errors import UsageError, nearest
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import every_kind
-from sanitize.matcher import Flagged, Matches, spellings
+from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.part import Column, Finder, Spans
-from sanitize.spans import I64, Buffers, arrow, cut_nested
+from sanitize.spans import I64, Buffers, arrow, ascii_lower, cut_nested
 
 NAME = "known"
 SURE = 0.9  # names of this score or more were told by a header line, and are looked for everywhere
@@ -181,13 +180,8 @@ def gather(values: Sequence[Path], occurrences: Sequence[Path], listed: pl.DataF
         frames.append(_plain(frame.filter(pl.col("kind").is_in(list(_SPELLED)))))
     empty = pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})
     every = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
-    wide = every.filter(pl.col("form").str.contains(r"[^\x00-\x7f]"))
-    # a loop over distinct forms beyond ASCII: Unicode's compatibility forms have no columnar implementation
-    wide = wide.with_columns(form=pl.Series([spellings(form) for form in wide["form"]], dtype=pl.List(pl.String))).explode("form")
-    every = pl.concat([every, wide])
-    every = every.with_columns(
-        pl.Series("form", _ascii_lower(every["form"])), pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32)
-    )
+    every = pl.concat([every.with_columns(ascii_lower(every["form"])), respelled(every)])
+    every = every.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
     every = every.filter(pl.col("form").str.len_bytes() > 1).sort("form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True)
     every = every.unique(["form", "kind"], keep="first", maintain_order=True)
     pq.write_table(every.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_SCHEMA), out, compression="lz4")
@@ -329,7 +323,3 @@ def listed_for(path: Path, taken: Sequence[str], plan: str) -> None:
                 f"--known {path}: lists values of {name}, and plan {plan} says nothing of that kind; "
                 "add it to find.kinds, and to an [[edit]] or to leave"
             )
-
-
-def _ascii_lower(values: pl.Series) -> pl.Series:
-    return pl.Series(pc.ascii_lower(arrow(values)))

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, I64, U8, Kind, digits, grid, loosened, reshaped, ungrid
+from sanitize.kinds.kind import APART, BOUND, I64, U8, Kind, digits, grid, loosened, reshaped, ungrid
 
 _ISSUERS = (  # first and last four digits, and lengths in use (ISO/IEC 7812 ranges as the networks publish them)
     (1800, 1800, (15,)),  # JCB
@@ -103,7 +103,6 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     return ungrid(out, values.name)
 
 
-_APART = f"[{BLANKS}{HYPHENS}]{{2,3}}"
 KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
@@ -114,7 +113,7 @@ KIND = Kind(
         "[2-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,4}|3[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5}",
         twice=False,
     )
-    + rf"|[2-6][0-9]{{3}}(?:{_APART}[0-9]{{4}}){{3}}|3[0-9]{{3}}{_APART}[0-9]{{6}}{_APART}[0-9]{{4,5}}){BOUND}",
+    + rf"|[2-6][0-9]{{3}}(?:{APART}[0-9]{{4}}){{3}}|3[0-9]{{3}}{APART}[0-9]{{6}}{APART}[0-9]{{4,5}}){BOUND}",
     check=_check,
     normalise=_normalise,
     fake=_fake,

@@ -33,6 +33,7 @@ BOUND = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unic
 # what people, typesetters and web pages put between the groups of a number, for use in a character class; none ends a line
 BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # no-break, figure, thin, narrow and ideographic ones
 HYPHENS = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d-"  # hyphens, dashes and the minus sign; last the plain one, so that it is no range
+APART = f"[{BLANKS}{HYPHENS}]{{2,3}}"  # a wide gap: two or three of them
 _TOKEN = re.compile(r"(\(\?-u:\\b\)|\\.|\{[^}]*\}|\[[^\]]*\]|.)(\?|\{)?", re.DOTALL)
 
 

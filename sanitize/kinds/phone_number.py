@@ -18,6 +18,7 @@ import polars as pl
 
 from sanitize.keyed import Draws
 from sanitize.kinds.kind import (
+    APART,
     BLANKS,
     BOUND,
     HYPHENS,
@@ -60,8 +61,7 @@ _TRUNK = loosened(
     rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}[ ./-])[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUND}",
     twice=False,
 )
-_APART = f"[{BLANKS}{HYPHENS}]{{2,3}}"
-_TRUNK_APART = rf"{BOUND}0[0-9](?:{_APART}[0-9]{{2}}){{4}}{BOUND}|{BOUND}0[0-9]{{1,4}}(?:{_APART}[0-9]{{3,4}}){{2}}{BOUND}"
+_TRUNK_APART = rf"{BOUND}0[0-9](?:{APART}[0-9]{{2}}){{4}}{BOUND}|{BOUND}0[0-9]{{1,4}}(?:{APART}[0-9]{{3,4}}){{2}}{BOUND}"
 # groups of digits as local numbers are written, with one separator throughout; none is the beginning of a longer number in common use
 _SHAPES = ("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4", "4-4-4")
 _LOCAL = "|".join(

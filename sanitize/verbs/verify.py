@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, Quiet, Workers, one_of
+from sanitize.options import AsJson, MemoryLimit, Quiet, Workers, one_of
 from sanitize.shown import show
 
 
@@ -18,6 +18,7 @@ def command(
     ] = None,
     verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (as in a run)")] = "full",
     workers: Workers = None,
+    memory_limit: MemoryLimit = "1GB",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +26,9 @@ def command(
     from sanitize.progress import shower
     from sanitize.verify import check
 
-    found = check(out, work, mode=one_of("--verify", verify, ("fast", "full")), workers=workers, progress=shower(quiet))
+    found = check(
+        out, work, mode=one_of("--verify", verify, ("fast", "full")), workers=workers, memory_limit=memory_limit, progress=shower(quiet)
+    )
     show(found, as_json, _verified, quiet)
 
 

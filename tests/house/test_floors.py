@@ -13,7 +13,7 @@ PACKAGES = ("sanitize", "train", "eval")
 
 # from the ground up; a folder stands for all its files. DESIGN's floors, with the rooms that grew since set between them.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "tables", "invented", "crash"),
+    ("errors", "tables", "invented", "crash", "spread"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition", "recapture"),
     ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions"),
     ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),

@@ -44,7 +44,7 @@ PLACES = re.compile(
     | rounds/entities(-\d{4})?\.parquet | vault/rounds/(values/\d{5}|forms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
-     | fetched/\d{5}/.+ | tasks/fetch/\d{5}\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
+     | fetched/\d+-\d{5}/.+ | tasks/fetch/\d{5}\.json | tasks/fetched\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
      | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts(-\d{4})?/[a-z0-9_-]+\.parquet
        | chosen/(occurrences|skipped|ids)/\d{5}\.parquet
        | tasks/((choose|apply|said)-\d{5}|counts(-\d{4})?|flagged|blacklist|look-[a-z0-9-]+)\.json

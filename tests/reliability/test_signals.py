@@ -106,6 +106,50 @@ def test_a_query_is_stopped(tmp_path: Path) -> None:
     assert process.returncode == 143 and "stopped" in err and "Traceback" not in err, err
 
 
+SLOW = """
+import sys, time
+from sanitize import cli
+sys.argv = ["sanitize", "--version"]
+def app():
+    print("begun", flush=True)
+    import slow
+    print("imported", flush=True)
+    time.sleep(60)
+cli.app = app
+cli.main()
+"""
+
+
+def test_an_import_is_not_broken_off(tmp_path: Path) -> None:
+    """A library in C++ that is stopped inside an import aborts the process; the signal is heard behind it."""
+    (tmp_path / "slow.py").write_text(
+        "import time\nuntil = time.monotonic() + 0.5\nwhile time.monotonic() < until: time.sleep(0.01)\nprint('whole', flush=True)\n"
+    )
+    told = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])])}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=told
+    )
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+    # it ends at the first moment at which no import is under way, not at the end of all that was to come
+    assert process.returncode == 143 and "stopped" in err and "Traceback" not in err, err
+    assert out.startswith("whole\n")
+
+
+@pytest.mark.soak
+def test_a_signal_while_libraries_are_imported(house: Any) -> None:
+    """Thirty moments of the first seconds of a command."""
+    for moment in range(30):
+        process = house.start()
+        time.sleep(0.1 * moment)
+        process.send_signal(signal.SIGTERM)
+        said = house.ended(process)
+        # before the command has begun to listen Python ends as it always does
+        assert said.code in (143, 0, -signal.SIGTERM), (moment, said)
+
+
 # ---- two at once ----
 
 
