@@ -108,7 +108,11 @@ WRONG = [
         "",
         'use = "rmft"',
         'use = "rmtf"',
-        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
+        [
+            "mine.toml: edit[0].use = 'rmtf'",
+            "known: cosine_mlm, dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft",
+            "Did you mean rmft?",
+        ],
     ),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
