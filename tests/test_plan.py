@@ -136,7 +136,7 @@ WRONG = [
     (
         "masks words that nobody lists",
         '[[edit]]\nuse = "rmft"',
-        '[blacklist]\nk = 1\n[[edit]]\nuse = "mask_words"\nreasons = ["indirect"]',
+        '[blacklist]\nk = 1\n[[edit]]\nuse = "mask_words"\nreasons = ["direct", "indirect"]',
         ["edit[0].reasons names indirect", "blacklist.k = 1 lists no word"],
     ),
     (
