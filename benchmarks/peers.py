@@ -408,6 +408,11 @@ def preprocessing(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     return found
 
 
+def times(ratio: float) -> str:
+    """A ratio with two digits that count, and all of a large one's."""
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.2g}"
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The three tables to read."""
     about = result["machine"]
@@ -434,7 +439,7 @@ def markdown(result: dict[str, Any]) -> str:
             changed = f"{one['changed']:.0%}" if one.get("changed") else ""
             lines.append(
                 f"| {name} {versions} | {kinds} | {one['text_mb']:.1f} | {changed} | {one['mb_per_cpu_s']:.3g} "
-                f"| {one['text_mb'] / one['process_cpu_s']:.3g} | {one['sanitize_is_times']:.2g}x |"
+                f"| {one['text_mb'] / one['process_cpu_s']:.3g} | {times(one['sanitize_is_times'])}x |"
             )
         lines += [
             "",
@@ -450,7 +455,7 @@ def markdown(result: dict[str, Any]) -> str:
     ]
     for name, one in pairs["tools"].items():
         said = (
-            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} | {one['sanitize_is_times']:.2g}x |"
+            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} | {times(one['sanitize_is_times'])}x |"
             if "pairs" in one
             else f"{one['missing']} | | | |"
         )

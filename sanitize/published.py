@@ -10,6 +10,7 @@ from typing import Any
 
 from sanitize import vault
 from sanitize.publish import hashed
+from sanitize.remote import is_url
 from sanitize.shards import read_json, write_json
 
 
@@ -18,6 +19,17 @@ def note(work: Path, command: Mapping[str, Any]) -> None:
     with vault.umask(0o077):  # OUT is written under the user's own mask, this is not for others
         folder = vault.private(work / "published")
         write_json(folder / f"{hashed(command['out'], command['plan_hash'])}.json", dict(command))
+
+
+def standing(work: Path) -> list[str]:
+    """The folders that were published from here, stand as they were, and have here what they were made of. Those at URLs are not asked."""
+    found = []
+    for command in commands(work):
+        out = str(command["out"])
+        manifest = None if is_url(out) else read_json(Path(out) / "manifest.json")
+        if manifest and manifest.get("plan_hash") == command["plan_hash"] and (work / "runs" / str(command["plan_hash"])).is_dir():
+            found.append(out)
+    return found
 
 
 def commands(work: Path) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import datetime
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,7 @@ from sanitize.seek import Seeker
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json, write_lines
 from sanitize.sought import Sought, customs_in
 from sanitize.spans import I64, Buffers
+from sanitize.verify import check
 
 USER = "user:"
 _MOST = 20  # addresses behind one display name: with more it is the name of a list or a role, and leads to nobody
@@ -467,6 +469,21 @@ def _in_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _encoded(work: Path, out: str, workers: int | None) -> dict[str, int] | None:
+    """In how many places of an OUT the full check still sees a value that had to go, whoever's it is, by form; None where there is
+    nothing to hold OUT against. Taking them out would mean to rewrite what encodes them."""
+    try:
+        check(out, work, mode="full", workers=workers)
+    except LeakFound as error:
+        found: Counter[str] = Counter()
+        for one in error.findings:
+            found[str(one["form"])] += int(str(one["times"]))
+        return dict(found)
+    except UsageError:
+        return None
+    return {}
+
+
 def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: Any) -> dict[str, Any]:
     """Make every OUT of this WORK again without the person, and write down that it was done. LeakFound where one could not be."""
     outs: list[dict[str, Any]] = []
@@ -486,6 +503,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
             outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
             continue
         now = Corpus.open(_place(here.folder, command["out"]))
+        hidden = _encoded(here.folder, command["out"], settings.workers)
         outs.append(
             {
                 "out": command["out"],
@@ -496,6 +514,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
                 "changed": summary["changed"],
                 "places_erased": summary["erased"],
                 "leaks": summary["leaks"],
+                "encoded": hidden,
                 "manifest_sha256": sha256(now.path / "manifest.json"),
             }
         )
@@ -505,6 +524,13 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
         "names with a further name or initial in between, or misspelt",
         "what identifies the person without any of the values and names that were given or linked",
     ]
+    if encoded := sum(sum(one["encoded"].values()) for one in outs if one.get("encoded")):
+        left.append(
+            f"{encoded} places in writings that only the full check reads hold values that had to go, this person's or others': "
+            "`sanitize verify OUT` says in which files"
+        )
+    if any(one["erased"] and one["encoded"] is None for one in outs):
+        left.append("writings that only a full check reads, in folders made with --verify off")
     if here.elsewhere:
         left.append(f"{len(here.elsewhere)} folders that were published from here and are not where they were")
     if failed:

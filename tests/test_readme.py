@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
 REDUCE = RESULTS.with_name("reduce.json")
+PEERS = RESULTS.with_name("peers.json")
 PAPERS = RESULTS.with_name("papers")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHELL = [line.removeprefix("$ ") for language, text in BLOCKS if language in ("bash", "console") for line in text.splitlines()]
@@ -291,6 +292,20 @@ def reduce_block() -> list[str]:
     ]
 
 
+def peers_block() -> list[str]:
+    """How many times the rate of other tools, from `benchmarks/results/peers.json`."""
+    result = json.loads(PEERS.read_text())
+    jobs = {"addresses": "addresses alone", "all kinds": "all kinds that each has"}
+    tools = [name for name in result["rewriting"]["addresses"] if name not in ("plain copy", "sanitize")]
+    rows = [[label, *(f"{result['rewriting'][job][name]['sanitize_is_times']:.1f}" for name in tools)] for job, label in jobs.items()]
+    return [
+        *markdown(["found and replaced, Parquet to Parquet: times the rate of", *tools], rows),
+        "",
+        f"{result['date']}, {result['machine']['cpu']}, one thread, medians of {result['repeat']}; "
+        "[all of it](benchmarks/results/peers.md).",
+    ]
+
+
 SIZES = ("cpu", "ci")  # what the README shows of a paper: the longest run that is kept
 
 
@@ -332,6 +347,7 @@ GENERATED = {
     "parts": parts_block,
     "bench": bench_or_none,
     "reduce": reduce_block,
+    "peers": peers_block,
 }
 
 

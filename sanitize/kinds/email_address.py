@@ -180,7 +180,7 @@ def _split_hidden(values: pl.Series) -> pl.DataFrame:
     dot = rf"{_DOTS}|[.\uff0e\u3002]"
     letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
     lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
-    local = r"(?<sep>(?: (?:dot|DOT|Dot) |[^{letter} @])*)(?<last>.*?)"
+    local = rf"(?<sep>(?: (?:dot|DOT|Dot) |[^{letter} @])*)(?<last>.*?)"
     pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*?)(?<dot>{dot})(?<tld>[A-Za-z\x{{80}}-\x{{10ffff}}]+)|(?<whole>.*?))\z"
     parts = values.str.extract_groups(pattern).struct.unnest()
     unread = parts["at"].is_null()  # nothing to be taken apart: one piece

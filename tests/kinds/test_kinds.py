@@ -388,6 +388,21 @@ def test_fakes_and_parts_of_hidden_addresses() -> None:
     assert spelled[0].count(" at ") == 1 and spelled[0].endswith(" dot com") and "[at]" in spelled[1]
 
 
+@pytest.mark.parametrize("at", [" at ", " AT ", "(at)", " (at) ", "[at]", " [at] ", "%40", "\uff20", " (@) "])
+@pytest.mark.parametrize("local", ["jane.moody", "hans_maximov", "o-brien", "peter.smith", "a1.b2", "jane dot doe", "ann", "ann.b.kovac"])
+def test_a_hidden_address_is_cut_where_a_plain_one_is(local: str, at: str) -> None:
+    """A name's letters in `sep` would stay: it is what a variant keeps."""
+    this = KINDS["EMAIL_ADDRESS"]
+    assert this.split is not None
+    plain, hidden = this.split(pl.Series([f"{local.replace(' dot ', '.')}@uni.example", f"{local}{at}uni.example"])).rows(named=True)
+    for name in ("lead", "first", "last", "domain", "dot", "tld"):
+        assert hidden[name] == plain[name], name
+    assert hidden["sep"] == (" dot " if " dot " in local else plain["sep"]) and hidden["at"] == at
+    fake = this.fake(pl.Series([f"{local}{at}uni.example"] * 20), draws(20), False)
+    words = set(re.findall("[a-z]{3,}", local)) - {"dot"}
+    assert sum(word in one for word in words for one in fake) < 20  # of 20 or 40: a drawn name may be the same
+
+
 def test_address_fakes_rarely_repeat() -> None:
     values = pl.Series(["bob.mann@example.com", "bob@example.com"] * 5_000)
     assert KINDS["EMAIL_ADDRESS"].fake(values, draws(len(values)), False).n_unique() == len(values)
