@@ -221,7 +221,7 @@ def subject(
         finally:
             shutil.rmtree(spill, ignore_errors=True)
     if erase:
-        found["erased"] = _erase(here, found, Path(receipt) if receipt else None, **more)
+        found["erased"] = _erase(here, found, Path(receipt) if receipt else None, workers=workers, **more)
     return Told("subject", found)
 
 

@@ -430,8 +430,17 @@ def test_workers_and_shards_erase_the_same(place: Path) -> None:
     go(place)
     subject(place / "clean.private", ["Ann Roe", ANN2], erase=True)
     expected = [text for shard in texts(place) for text in shard]
-    go(place, "other", workers=2, rows_per_shard=1)
+    go(place, "other", workers=2, rows_per_shard=1, replace=True)
     assert [text for shard in texts(place, "other") for text in shard] == expected
+
+
+def test_so_many_workers_make_the_folders_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go(place)
+    module = importlib.import_module("sanitize.subject")  # `sanitize.subject` is also the name of what it does
+    told, whole = [], module.run
+    monkeypatch.setattr(module, "run", lambda *said: told.append(said[-1].workers) or whole(*said))
+    subject(place / "clean.private", [ANN2], erase=True, workers=1)
+    assert told == [1]
 
 
 def test_tombstones_add_up(tmp_path: Path) -> None:
