@@ -104,6 +104,7 @@ class House:
     wanted: dict[str, str]  # version -> its tree hash
     old: Path | None = None
     told: list[object] = field(default_factory=lambda: ["--seed", SEED, "--rows-per-shard", PER_SHARD, "--replace"])
+    forked: Callable[..., Any] | None = None  # starts the command without its imports
 
     @property
     def out(self) -> Path:
@@ -117,19 +118,17 @@ class House:
         told = [*self.inputs, "-o", self.out, *self.told, "--workers", workers, *more]
         return [sys.executable, "-m", "sanitize", "run", *map(str, told)]
 
-    def start(self, *more: object, workers: int = 1, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        """The command, leading a group of its own."""
+    def start(self, *more: object, workers: int = 1, env: dict[str, str] | None = None) -> Any:
+        """The command, leading a session of its own."""
+        words = self.words(*more, workers=workers)
+        told = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        if self.forked is not None and words[1:3] == ["-m", "sanitize"] and "LD_PRELOAD" not in told:
+            return self.forked(words[3:], self.here, told)
         return subprocess.Popen(
-            self.words(*more, workers=workers),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.here,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.here, start_new_session=True, env=told
         )
 
-    def ended(self, process: subprocess.Popen[str]) -> Said:
+    def ended(self, process: Any) -> Said:
         """What a command said in the end, with no canary in it and no process left of it."""
         out, err = process.communicate(timeout=120)
         assert heard(out + err) == []
@@ -268,15 +267,22 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 @pytest.fixture()
-def house(tmp_path: Path, build: Build) -> House:
-    old = build(DOCUMENTS, "redact")
-    return House(tmp_path, corpus(tmp_path, DOCUMENTS), {"old": tree(old), "new": tree(build(DOCUMENTS, "rmft"))}, old)
+def starter(request: pytest.FixtureRequest, forked: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """How commands are started: the long forms start every one anew, as a user does."""
+    return None if request.node.get_closest_marker("soak") else forked
 
 
 @pytest.fixture()
-def large(tmp_path: Path, build: Build) -> House:
+def house(tmp_path: Path, build: Build, starter: Callable[..., Any] | None) -> House:
+    old = build(DOCUMENTS, "redact")
+    wanted = {"old": tree(old), "new": tree(build(DOCUMENTS, "rmft"))}
+    return House(tmp_path, corpus(tmp_path, DOCUMENTS), wanted, old, forked=starter)
+
+
+@pytest.fixture()
+def large(tmp_path: Path, build: Build, starter: Callable[..., Any] | None) -> House:
     """The same with 600 documents in 24 tasks: long enough to be stopped in the middle of each stage."""
-    return House(tmp_path, corpus(tmp_path, 600), {"new": tree(build(600, "rmft"))})
+    return House(tmp_path, corpus(tmp_path, 600), {"new": tree(build(600, "rmft"))}, forked=starter)
 
 
 @pytest.fixture(scope="session")
