@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 RESULTS = Path(__file__).parent / "results" / "papers"
 SIZES = ("ci", "cpu", "gpu")
@@ -57,6 +59,7 @@ def options(about: str | None, **more: Any) -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, help="how many seeds are trained (default: by size)")
     parser.add_argument("--data", type=Path, help="your own corpus in place of the generated one")
     parser.add_argument("--text-column", default="text", help="with --data: the text; a binary column is read as mail")
+    parser.add_argument("--documents", type=int, help="with --data: at most so many documents, drawn by their doc_id")
     parser.add_argument("--dir", type=Path, help="where shards and checkpoints are kept (default: a folder that is removed at the end)")
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     parser.add_argument("--results", type=Path, default=None, help=f"write the JSON into this folder, too (the kept ones: {RESULTS.name}/)")
@@ -75,20 +78,27 @@ def own(asked: argparse.Namespace, folder: Path) -> Path | None:
 
     columns = sanitize.Columns(roles=Roles(text=(asked.text_column,)))
     sanitize.run([asked.data], folder / "own", plan="baseline", settings=sanitize.Settings(columns=columns, seed=0, workers=1))
-    return folder / "own" / "data"
+    if asked.documents is None:
+        return folder / "own" / "data"
+    table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])
+    some = np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0), kind="stable")[: asked.documents])
+    (folder / "own-some").mkdir()
+    pq.write_table(table.take(pa.array(some)), folder / "own-some" / "texts.parquet")
+    return folder / "own-some"
 
 
 def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, pa.Table]:
     """A corpus in parts, each document's part drawn from its `doc_id` alone: the same document falls into the same part in any order."""
     assert math.isclose(sum(shares.values()), 1.0), "shares add up to 1"
-    draws = np.array(
-        [
-            int.from_bytes(hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest(), "little") / 2**64
-            for doc_id in table.column("doc_id").to_pylist()  # some thousand documents, once a script
-        ]
-    )
-    part = np.searchsorted(np.cumsum(list(shares.values()))[:-1], draws, side="right")
+    part = np.searchsorted(np.cumsum(list(shares.values()))[:-1], lots(table["doc_id"].to_pylist(), seed), side="right")
     return {name: table.filter(pa.array(part == number)) for number, name in enumerate(shares)}
+
+
+def lots(doc_ids: Sequence[str], seed: int) -> npt.NDArray[np.float64]:
+    """A number below 1 for each id, which hangs on it and the seed alone; some thousand documents, once a script."""
+    key = seed.to_bytes(8, "little")
+    digests = [hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key).digest() for doc_id in doc_ids]
+    return np.array([int.from_bytes(digest, "little") / 2**64 for digest in digests])
 
 
 def spent() -> float:

@@ -249,11 +249,11 @@ class Described:
             if before.get("looked_for", self.looked_for) != self.looked_for
             else "other settings, or by another version"
         )
-        if before.get("key_id") == self.key.id and not self.settings.replace and (outs := published.standing(self.work)):
+        if not self.settings.replace and (outs := published.led_back(self.work)):
             raise UsageError(
-                f"{self.work}: its index was made with {why}, and {outs[0]}{f' (and {len(outs) - 1} more)' if outs[1:] else ''} "
-                "rests on it: what it is checked against, its report, who is to be forgotten there, the way back of pseudonyms; nothing "
-                "was touched. Take another --work to keep both; or use --replace to make the index anew all the same"
+                f"{self.work}: its index was made with {why}, and the way back from the labels of {outs[0]}"
+                f"{f' and {len(outs) - 1} more' if outs[1:] else ''} would go with it; nothing was touched. Take another --work to keep "
+                "both; or use --replace to make the index anew all the same"
             )
         self.notes.append(f"the index in {self.work} was made with {why}; it is made again, and what was made of it goes")
         (self.work / "index.json").unlink()
