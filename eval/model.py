@@ -331,7 +331,7 @@ def _cache(config: Any, tokens: int) -> Any:
     of them for each new token. Layers of other kinds (sliding windows) stay theirs."""
     from transformers.cache_utils import DynamicCache, DynamicLayer
 
-    class Room(DynamicLayer):
+    class Room(DynamicLayer):  # type: ignore[no-untyped-call]
         """A layer whose `keys` and `values` are the filled parts of two larger arrays."""
 
         def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -351,7 +351,7 @@ def _cache(config: Any, tokens: int) -> Any:
                 self.keys, self.values = (room[..., :stop, :] for room in self.rooms)
 
     cache = DynamicCache(config=config)
-    cache.layers = [Room() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    cache.layers = [Room() if type(layer) is DynamicLayer else layer for layer in cache.layers]  # type: ignore[no-untyped-call]
     return cache
 
 
