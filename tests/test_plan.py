@@ -134,6 +134,12 @@ WRONG = [
         ["edit[0].reasons names direct", "blacklist.direct is false"],
     ),
     (
+        "masks words that nobody lists",
+        '[[edit]]\nuse = "rmft"',
+        '[blacklist]\nk = 1\n[[edit]]\nuse = "mask_words"\nreasons = ["direct", "indirect"]',
+        ["edit[0].reasons names indirect", "blacklist.k = 1 lists no word"],
+    ),
+    (
         "kinds without a promise",
         'use = "rmft"',
         'use = "mask_words"\nreasons = ["indirect"]',

@@ -462,7 +462,8 @@ class Said:
 
 
 def command(words: list[str], folder: Path, module: str = "sanitize") -> Said:
-    """What a command says in a folder. `sanitize` answers in this process: that it does so from a shell is held in test_cli.py."""
+    """What a command says in a folder. It answers in this process: that it does so from a shell is held in tests/test_cli.py and
+    tests/train/test_train_cli.py, and the wheel's scripts in tests/house/test_wheel.py."""
     told = {
         "PYTHONPATH": str(ROOT),
         "HF_HOME": str(folder / "hf"),
@@ -470,28 +471,28 @@ def command(words: list[str], folder: Path, module: str = "sanitize") -> Said:
         "COLUMNS": "120",
         "OMP_NUM_THREADS": "1",
     }
-    if module == "sanitize" and words[0] != "-c":
-        return here(words, folder, told)
-    python = [sys.executable, *(["-c", words[1]] if words[0] == "-c" else ["-m", module, *words])]
+    if words[0] != "-c":
+        return here(words, folder, told, importlib.import_module("sanitize.cli" if module == "sanitize" else module))
     environment = {**os.environ, **told}
+    python = [sys.executable, *words]
     done = subprocess.run(python, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-def here(words: list[str], folder: Path, told: dict[str, str]) -> Said:
-    """The console script in this process, its streams in files as a shell's `>` would have them."""
+def here(words: list[str], folder: Path, told: dict[str, str], script: Any) -> Said:
+    """A console script in this process, its streams in files as a shell's `>` would have them."""
     with contextlib.ExitStack() as stack:
         out, err = (stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(2))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in told.items():
             patch.setenv(name, value)
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["sanitize", *words])
+        patch.setattr(sys, "argv", [script.__name__, *words])
         patch.setattr(sys, "stdin", stack.enter_context(open(os.devnull, encoding="utf-8")))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         try:
-            sanitize.cli.main()
+            script.main()
             code: object = 0
         except SystemExit as end:
             code = end.code
