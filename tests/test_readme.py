@@ -308,7 +308,8 @@ def learning_block() -> list[str]:
         if path.exists():
             result = json.loads(path.read_text())
             found = result.get(name, result)
-            rows.append([label, f"{found[key]:.3g}", f"{result['aims'][key]:g}", result["date"]])
+            told = found[key]
+            rows.append([label, f"{told:,.0f}" if told >= 100 else f"{told:.3g}", f"{result['aims'][key]:g}", result["date"]])
     path = RESULTS.with_name("dp_mlm.json")
     if path.exists():
         result = json.loads(path.read_text())

@@ -50,7 +50,10 @@ VICTIMS: dict[str, tuple[str, dict[str, Any]]] = {
     "goldfish": ("baseline", {"use": "goldfish", "k": 4, "h": 4}),
     "ngram_penalty": ("baseline", {"use": "ngram_penalty", "lam": 10.0, "tau": 0.02}),
 }
-SMALL = "; a model this small repeats a text once it is taught to, but recalls the less of it the less it was taught"
+SMALL = (
+    "; a model this small says most values when it repeats a text, "
+    "but hardly tells them apart by the few words of a segment, which is what ranks"
+)
 TEMPERATURES = (1.2, 0.8)  # the paper's, and one for models whose words are less certain than those of one ten thousand times as large
 FEW = 8  # rows of a step where texts are learned by heart: the number of steps is what does it
 LAYOUTS = 6  # of so many lessons one is DirectPrompt's, the others repeat
