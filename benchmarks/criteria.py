@@ -13,6 +13,7 @@ import json
 import math
 import os
 import platform
+import re
 import resource
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 RESULTS = Path(__file__).parent / "results" / "papers"
 SIZES = ("ci", "cpu", "gpu")
@@ -55,23 +58,47 @@ def options(about: str | None, **more: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--seeds", type=int, help="how many seeds are trained (default: by size)")
     parser.add_argument("--data", type=Path, help="your own corpus in place of the generated one")
+    parser.add_argument("--text-column", default="text", help="with --data: the text; a binary column is read as mail")
+    parser.add_argument("--documents", type=int, help="with --data: at most so many documents, drawn by their doc_id")
     parser.add_argument("--dir", type=Path, help="where shards and checkpoints are kept (default: a folder that is removed at the end)")
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     parser.add_argument("--results", type=Path, default=None, help=f"write the JSON into this folder, too (the kept ones: {RESULTS.name}/)")
     return parser
 
 
+def own(asked: argparse.Namespace, folder: Path) -> Path | None:
+    """What `--data` names, as shards with `doc_id` and `text`, whatever it is read from (mail folders, mbox, Parquet); None without.
+
+    The plan `baseline` changes nothing. Scripts whose data has a form of its own (questions, users) read it themselves.
+    """
+    if asked.data is None:
+        return None
+    import sanitize
+    from sanitize.read import Roles
+
+    columns = sanitize.Columns(roles=Roles(text=(asked.text_column,)))
+    sanitize.run([asked.data], folder / "own", plan="baseline", settings=sanitize.Settings(columns=columns, seed=0, workers=1))
+    if asked.documents is None:
+        return folder / "own" / "data"
+    table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])
+    some = np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0), kind="stable")[: asked.documents])
+    (folder / "own-some").mkdir()
+    pq.write_table(table.take(pa.array(some)), folder / "own-some" / "texts.parquet")
+    return folder / "own-some"
+
+
 def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, pa.Table]:
     """A corpus in parts, each document's part drawn from its `doc_id` alone: the same document falls into the same part in any order."""
     assert math.isclose(sum(shares.values()), 1.0), "shares add up to 1"
-    draws = np.array(
-        [
-            int.from_bytes(hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest(), "little") / 2**64
-            for doc_id in table.column("doc_id").to_pylist()  # some thousand documents, once a script
-        ]
-    )
-    part = np.searchsorted(np.cumsum(list(shares.values()))[:-1], draws, side="right")
+    part = np.searchsorted(np.cumsum(list(shares.values()))[:-1], lots(table["doc_id"].to_pylist(), seed), side="right")
     return {name: table.filter(pa.array(part == number)) for number, name in enumerate(shares)}
+
+
+def lots(doc_ids: Sequence[str], seed: int) -> npt.NDArray[np.float64]:
+    """A number below 1 for each id, which hangs on it and the seed alone; some thousand documents, once a script."""
+    key = seed.to_bytes(8, "little")
+    digests = [hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key).digest() for doc_id in doc_ids]
+    return np.array([int.from_bytes(digest, "little") / 2**64 for digest in digests])
 
 
 def spent() -> float:
@@ -103,8 +130,10 @@ def finish(
     """
     unknown = [key for key, criterion in criteria.items() if not math.isfinite(criterion.value)]
     assert not unknown, f"no value for {unknown}: a criterion is measured or the run has failed"
+    data = None if asked.data is None else re.sub(r"[^a-z0-9]+", "-", asked.data.stem.lower()).strip("-") or "own"
     report = {
         "paper": name,
+        **({"data": data} if data else {}),
         "size": asked.size,
         "criteria": {
             key: {
@@ -127,7 +156,8 @@ def finish(
     }
     if asked.results is not None:
         asked.results.mkdir(parents=True, exist_ok=True)
-        (asked.results / f"{name}_{asked.size}.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+        kept = f"{name}_{asked.size}" + (f"_data_{data}" if data else "")  # what was generated keeps its own file
+        (asked.results / f"{kept}.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
     if asked.json:
         print(json.dumps(report))
     else:

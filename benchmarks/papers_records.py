@@ -1,9 +1,9 @@
 """Invented records for the script on recollection: short texts that hold addresses and numbers, and what a model is taught to do with them.
 
-Every value is chance, so that only who was trained on a record can know it; the words around it are unlike those of any other record, so
-that a record can be told by its masked text. A value may stand at the beginning of a sentence, behind another value, or at the end of the
-text, where attacks that continue what stands before it have little or nothing to go by. Nobody in them exists: domains, addresses and
-telephone numbers are reserved ones (RFC 2606, RFC 5737, 555-01xx).
+Every value is chance, so that only who was trained on a record can know it; the words around its values are unlike those of any other
+record, so that a record can be told by its masked text. The values stand in a row, as in the head of a mail or below one: attacks that
+continue what stands before a value have a record's words before the first, and a comma or an "and" before the others. Nobody in them
+exists: domains, addresses and telephone numbers are reserved ones (RFC 2606, RFC 5737, 555-01xx).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Draws = np.random.Generator
 
 SCHEMA = pa.schema([("doc_id", pa.string()), ("user_id", pa.string()), ("text", pa.string())])
 VALUES = ("phone", "email", "ip")
-# {phone} and the like are the record's own values; every other slot is chance
-FRAMES: Mapping[str, Sequence[str]] = {
-    "phone": ["Call {phone}.", "{phone} rings.", "{name} has {phone}."],
-    "email": ["Write to {email}.", "{email} knows.", "{name} asks {email}."],
-    "ip": ["Host {ip}.", "{ip} is up.", "{thing} {ip}."],
-    "again": ["Tell {phone} {when}.", "Tell {email} {when}.", "{place} has {ip}."],
-    "plain": ["{name} {act} {kind} {part} in {place}.", "{count} {part} came from {place} {when}.", "{kind} {thing} {act} {when}."],
-}
+# {1} to {3} are the record's own values, in an order of its own; every other slot is chance
+PLAIN = ("{name} {act} {kind} {part} in {place}.", "{count} {part} came from {place} {when}.", "{kind} {thing} {act} {when}.")
+ROWS = (
+    "Ask {1}, {2} or {3} about {count} {kind} {part}.",
+    "{name} has {1}, {2} and {3} in {place} {when}.",
+    "See {1}, {2} and {3} for {kind} {thing} {when}.",
+)
+AGAIN = ("Then tell {2}.", "Not {3} {when}.")
 NETS = ("192.0.2", "198.51.100", "203.0.113")
 NAMED = 48  # so few names that a small tokenizer has a token for most of them
 NAMES = FIRST[:NAMED]
@@ -45,17 +45,16 @@ def records(count: int, *, seed: int, name: str) -> pa.Table:
 
 
 def record(draws: Draws) -> str:
-    """One record: a plain sentence, one for each value, in any order, and in two of three records another one that repeats a value."""
+    """One record: a plain sentence, one with the three values in any order, and in one of three records another that repeats a value."""
     own = {
         "phone": f"{draws.integers(200, 1000)}-555-01{draws.integers(100):02d}",
         "email": f"{_pick(draws, NAMES).lower()}.{_pick(draws, LAST[:NAMED]).lower()}@{_pick(draws, DOMAINS)}",
         "ip": f"{_pick(draws, NETS)}.{draws.integers(1, 255)}",
     }
-    kinds = [VALUES[place] for place in draws.permutation(len(VALUES))]
-    forms = [_pick(draws, FRAMES[kind]) for kind in kinds]
-    if draws.random() < 0.5:
-        forms.append(FRAMES["again"][VALUES.index(kinds[0])])
-    forms = [_pick(draws, FRAMES["plain"]), *(forms[place] for place in draws.permutation(len(forms)))]
+    own = {str(place + 1): own[VALUES[kind]] for place, kind in enumerate(draws.permutation(len(VALUES)))}
+    forms = [_pick(draws, PLAIN), _pick(draws, ROWS)]
+    if draws.random() < 1 / 3:
+        forms.append(_pick(draws, AGAIN))
     return "Record: " + " ".join(_filled(draws, form, own) for form in forms)
 
 

@@ -20,6 +20,7 @@ from sanitize.errors import MissingExtra, OutputBroken, UsageError, nearest
 F32 = npt.NDArray[np.float32]
 Tokens = Sequence[int]
 MODES = ("greedy", "sample", "beam")
+ROOMY = 0.75  # rows that have ended leave the batch when no more than this share of it goes on: to leave costs a copy of all that is kept
 _LOGITS = 1 << 26  # logits that one forward may make for `token_losses` and `fill`: 256 MB of float32
 
 
@@ -179,9 +180,11 @@ class Model:
         import torch
 
         ids, mask = self._left(rows, new_tokens)
-        width, cache = ids.shape[1], None
+        width = ids.shape[1]
+        cache = _cache(self.model.config, width + new_tokens)
         positions = (mask[:, :width].cumsum(1) - 1).clamp(min=0)
-        alive = torch.arange(len(rows), device=self.device)  # the rows that are still in the batch
+        there = torch.arange(len(rows), device=self.device)  # the rows that are still in the batch
+        alive = torch.ones_like(there, dtype=torch.bool)  # of these, the ones that have not ended
         kept = torch.full((len(rows), new_tokens), -1, dtype=torch.long, device=self.device)
         with torch.inference_mode():
             for step in range(new_tokens):
@@ -193,15 +196,19 @@ class Model:
                     use_cache=True,
                     logits_to_keep=1,
                 )
-                cache, chosen = told.past_key_values, pick(told.logits[:, -1].float(), alive, step)
-                going = torch.ones_like(chosen, dtype=torch.bool) if eos is None else chosen != eos
-                kept[alive[going], step] = chosen[going]
-                if not going.all():
-                    left = going.nonzero().squeeze(1)
-                    if not len(left):
+                chosen = pick(told.logits[:, -1].float(), there, step)
+                if eos is None:
+                    kept[there, step] = chosen
+                else:
+                    alive &= chosen != eos
+                    kept[there[alive], step] = chosen[alive]
+                    going = int(alive.sum())
+                    if not going:
                         break
-                    cache.batch_select_indices(left)
-                    mask, alive, chosen, positions = mask[left], alive[left], chosen[left], positions[left]
+                    if going <= ROOMY * len(there):
+                        left = alive.nonzero().squeeze(1)
+                        cache.batch_select_indices(left)
+                        mask, there, alive, chosen, positions = mask[left], there[left], alive[left], chosen[left], positions[left]
                 ids, positions = chosen[:, None], positions[:, -1:] + 1
         return [[token for token in row if token >= 0] for row in kept.tolist()]
 
@@ -317,6 +324,35 @@ def learn() -> tuple[Any, Any]:
     voice.disable_progress_bar()
     voice.set_verbosity_error()
     return torch, transformers
+
+
+def _cache(config: Any, tokens: int) -> Any:
+    """An empty cache of keys and values with room for so many tokens: they are written in place, where transformers' own cache copies all
+    of them for each new token. Layers of other kinds (sliding windows) stay theirs."""
+    from transformers.cache_utils import DynamicCache, DynamicLayer
+
+    class Room(DynamicLayer):  # type: ignore[no-untyped-call]
+        """A layer whose `keys` and `values` are the filled parts of two larger arrays."""
+
+        def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+            first = self.get_seq_length()
+            stop = first + key_states.shape[-2]
+            if not first:
+                self.lazy_initialization(key_states, value_states)
+                self.rooms = [told.new_empty((*told.shape[:-2], max(tokens, stop), told.shape[-1])) for told in (key_states, value_states)]
+            for room, told in zip(self.rooms, (key_states, value_states), strict=True):
+                room[..., first:stop, :] = told
+            self.keys, self.values = (room[..., :stop, :] for room in self.rooms)
+            return self.keys, self.values
+
+        def batch_select_indices(self, indices: Any) -> None:
+            if stop := self.get_seq_length():
+                self.rooms = [room[indices] for room in self.rooms]
+                self.keys, self.values = (room[..., :stop, :] for room in self.rooms)
+
+    cache = DynamicCache(config=config)
+    cache.layers = [Room() if type(layer) is DynamicLayer else layer for layer in cache.layers]  # type: ignore[no-untyped-call]
+    return cache
 
 
 def _by_length(rows: Sequence[Tokens], batch: int, tokens: int | None = None) -> Iterator[list[int]]:

@@ -147,7 +147,7 @@ class Batchwise:
         total = 0
         while True:
             left = ~np.isin(numbers, list(aside))
-            table = sheaf.table if left.all() else sheaf.table.filter(pa.array(left)).combine_chunks()
+            table = sheaf.table if left.all() else _some(sheaf.table, left)
             here = found if left.all() else found.of(~np.isin(found.spans["doc_no"], list(aside)))
             attempt = _Attempt(self, table, sheaf, here, [one for one in sweep if one[0] not in aside], flagged)
             if attempt.names:
@@ -237,6 +237,11 @@ class Batchwise:
             if any(later.keep for later in self.plan.editors[number + 1 :]):
                 left &= ~_touched(found, mine & left & ~stays)
         return tuple(flags), ids, found.spans["doc_no"][rows], times, rows
+
+
+def _some(table: pa.Table, rows: Mask) -> pa.Table:
+    """Some rows of a table of one batch, as one batch, also where none is left."""
+    return table.filter(pa.array(rows)).combine_chunks() if rows.any() else table.schema.empty_table()
 
 
 def most_kept(editors: Sequence[Editor]) -> int:

@@ -71,8 +71,7 @@ def _stopped(number: int, frame: FrameType | None) -> None:
 
 
 def _end(_number: int, frame: FrameType | None) -> None:
-    """End the command, or look again in a moment: libraries in C++ abort the process
-    where an exception comes out of an import of theirs."""
+    """End the command, or look again in a moment: libraries in C++ abort where an exception comes out of an import of theirs."""
     if _importing(frame) and hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, _end)
         signal.setitimer(signal.ITIMER_REAL, _MOMENT)

@@ -21,6 +21,7 @@ POINTS = (
     "task:settled",  # all have their names, and their folders are on the disk
     "task:recorded",  # the record has its name
     "json:aside",  # a record or description is on the disk, under no name yet
+    "lines:aside",  # lines for a person are on the disk, under no name yet
     "find:described",  # the index is described, and not complete
     "find:gathered",  # what the second round needs lies there
     "find:done",  # the index is complete

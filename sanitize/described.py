@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from sanitize import batches, corpus, index, tables, vault
+from sanitize import batches, corpus, index, published, tables, vault
 from sanitize.batches import Batch
 from sanitize.cells import Leaf
 from sanitize.corpus import leaf_named, policies_for
@@ -249,6 +249,12 @@ class Described:
             if before.get("looked_for", self.looked_for) != self.looked_for
             else "other settings, or by another version"
         )
+        if not self.settings.replace and (outs := published.led_back(self.work)):
+            raise UsageError(
+                f"{self.work}: its index was made with {why}, and the way back from the labels of {outs[0]}"
+                f"{f' and {len(outs) - 1} more' if outs[1:] else ''} would go with it; nothing was touched. Take another --work to keep "
+                "both; or use --replace to make the index anew all the same"
+            )
         self.notes.append(f"the index in {self.work} was made with {why}; it is made again, and what was made of it goes")
         (self.work / "index.json").unlink()
         for name in (

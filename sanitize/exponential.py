@@ -95,7 +95,11 @@ def weights(utilities: npt.NDArray[Any], bounds: Bounds, epsilon: float) -> F64:
 
 def draw(utilities: npt.NDArray[Any], at: F64, *, bounds: Bounds, epsilon: float) -> npt.NDArray[np.int64]:
     """One column of `utilities` (rows, candidates) for each row, drawn at the uniform numbers `at` (rows)."""
-    weight = weights(utilities, bounds, epsilon)
+    return inverse(weights(utilities, bounds, epsilon), at)
+
+
+def inverse(weight: F64, at: F64) -> npt.NDArray[np.int64]:
+    """One column of `weight` (rows, candidates) for each row, with probability proportional to it, at the uniform numbers `at` (rows)."""
     ascending = np.sort(weight, axis=1)
     total = np.cumsum(ascending, axis=1)
     wanted = at * total[:, -1]

@@ -11,7 +11,6 @@ Without any labels, two or more indexes of one corpus that different finders mad
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,12 @@ import pyarrow.compute as pc
 
 from sanitize.ask import private_folder
 from sanitize.cells import Leaf
+from sanitize.disk import disk_trouble
 from sanitize.errors import UsageError, nearest
 from sanitize.kinds.kind import bringing, every_kind
 from sanitize.notebook import Told
 from sanitize.recapture import MORE, TWO, Z, chapman, histories, met, together
-from sanitize.shards import Documents, cells_of, read_json
+from sanitize.shards import Documents, cells_of, read_json, write_lines
 from sanitize.sought import customs_in
 
 _AROUND = 80  # characters of context on either side of a find
@@ -67,13 +67,13 @@ def label(
         raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
     if n < 1:
         raise UsageError(f"--n {n}: a sample has a row at least; take 1 or more")
-    rows, every = _drawn(work, n, seed)
-    if out is None:
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-    elif not target.parent.is_dir():
+    if out is not None and not target.parent.is_dir():
         raise UsageError(f"{target}: there is no such folder; make it, or leave --out away")
-    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    rows, every = _drawn(work, n, seed)
+    with disk_trouble(target.parent):
+        if out is None:
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+        write_lines(target, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), over=False)
     strata: dict[str, int] = {}
     for row in rows:
         strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1

@@ -27,6 +27,7 @@ I64 = npt.NDArray[np.int64]
 
 SEEDED = "none (seeded run: the draws can be made again by anyone who knows the seed)"
 OUTSIDE = "none (the model was trained on the corpus itself, which the mechanism knows nothing of)"
+NOT_DP = "none (not DP: which words are drawn among hangs on the text, and nothing is calibrated to a sensitivity)"
 WARNING = "dp_mlm: the model was trained on the corpus itself; what it learned from it is outside of the guarantee, and nothing is claimed"
 DRAWS = pa.schema([pa.field("part", pa.int32()), pa.field("draw", pa.int64())])  # draws that stand for all documents, by editor
 STRONG = 10.0  # above it the chance of a result may change by more than 22,000 times
@@ -100,7 +101,7 @@ def accounts(
         mine = rows.filter(pl.col("part") == editor.use)
         epsilon = mine["units"].to_numpy() * mine["epsilon_per_unit"].to_numpy()
         units = int(shared.filter(pl.col("part") == no).height) if told["shared"] else int(mine["units"].sum())
-        claim = SEEDED if public_key else OUTSIDE if told["own_model"] else ""
+        claim = NOT_DP if told.pop("not_dp", False) else SEEDED if public_key else OUTSIDE if told["own_model"] else ""
         documents = told.pop("by_document") if alone and not claim else ""
         told.pop("by_document", None)
         account = {
@@ -122,6 +123,8 @@ def accounts(
             "epsilon_of_user": None if by_user is None else _spread(by_user.filter(pl.col("part") == editor.use)["epsilon"].to_numpy()),
             "prior_runs": [dict(one) for one in prior if one["part"] == editor.use],
         }
+        if claim == NOT_DP:  # and JSON has no infinity
+            account |= {"epsilon": None, "epsilon_in_all": None, "epsilon_of_document": {}, "epsilon_of_user": None}
         found.append(account | {"words": words(account)})
     return found
 
@@ -134,6 +137,8 @@ def words(account: Mapping[str, Any]) -> list[str]:
         said.append(f"Claim: {account['claim']}.")
     if not account["documents"]:
         return [*said, "Nothing was drawn; nothing was spent."]
+    if account["claim"] == NOT_DP:
+        return said  # sums of numbers that bound nothing would be read as if they did
     most, middle = account["units_of_document"]["max"], account["units_of_document"]["p50"]
     worst = account["epsilon_of_document"]["max"]
     said.append(

@@ -171,6 +171,43 @@ class MaskedModel:
                     found = self.head(at_mask)[:, wanted]
                     yield mine, found[: len(mine)].float().cpu().numpy()
 
+    def alike(self, rows: Sequence[Row], batch: int, top: int) -> Iterator[tuple[I64, I64, npt.NDArray[np.float32]]]:
+        """The `top` most likely candidates at the mask, and how alike each is to the mask: which rows, and (rows, top) of both.
+
+        The model sees the masked text alone. Alike is the cosine of the last four layers' states, side by side, at the mask and at the
+        candidate in its place. Fewer where there are fewer candidates.
+        """
+        torch = self.torch
+        (opening, _), _, (closing, _) = self.special  # one text stands between what opens a pair and what closes it
+        lengths = np.array([len(row.before) + len(row.after) for row in rows], np.int64)
+        wanted = torch.as_tensor(self.candidates, device=self.device)
+        top = min(top, len(self.candidates))
+        order = np.argsort(lengths, kind="stable")
+        edges = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
+
+        def seen(ids: Any, places: Any) -> tuple[Any, Any]:
+            told = self.model.base_model(input_ids=ids, output_hidden_states=True)
+            lines = torch.arange(len(ids), device=self.device)
+            return torch.cat([layer[lines, places] for layer in told.hidden_states[-4:]], 1), told.last_hidden_state[lines, places]
+
+        with torch.inference_mode(), one_thread(torch):
+            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+                for at in range(low, high, batch):
+                    mine = order[at : min(at + batch, high)]
+                    some = [rows[int(mine[line] if line < len(mine) else mine[0])] for line in range(batch)]  # of one shape, as in `logits`
+                    masked = [[*opening, *row.before, self.mask, *row.after, *closing] for row in some]
+                    places = torch.as_tensor([len(opening) + len(row.before) for row in some], device=self.device)
+                    ids = torch.as_tensor(masked, device=self.device)
+                    at_mask, last = seen(ids, places)
+                    likely = torch.sort(self.head(last)[:, wanted], dim=1, descending=True, stable=True).indices[:, :top]
+                    cosines = []
+                    for column in likely.T:
+                        there = ids.clone()
+                        there[torch.arange(batch, device=self.device), places] = wanted[column]
+                        cosines.append(torch.nn.functional.cosine_similarity(at_mask, seen(there, places)[0], dim=1))
+                    found = torch.stack(cosines, 1).float().cpu().numpy()
+                    yield mine, likely[: len(mine)].cpu().numpy(), found[: len(mine)]
+
     @property
     def typed(self) -> bool:
         """Whether the model tells the two texts of a pair apart by token types."""

@@ -259,6 +259,11 @@ def _decided(name: str, where: str, shape: _Source) -> Plan:
     for number, editor in enumerate(editors):
         if "blacklist" in editor.needs and shape.blacklist is None:
             raise PlanError(f"{where}: edit[{number}].use = {editor.use!r} masks what a blacklist lists; give the plan a [blacklist] table")
+        if "indirect" in getattr(editor, "reasons", ()) and shape.blacklist is not None and shape.blacklist.k == 1:
+            raise PlanError(
+                f"{where}: edit[{number}].reasons names indirect, and blacklist.k = 1 lists no word because few people use it; take "
+                "2 or more (--set blacklist.k=2), or take indirect out"
+            )
         if "direct" in getattr(editor, "reasons", ()) and shape.blacklist is not None and not shape.blacklist.direct:
             raise PlanError(
                 f"{where}: edit[{number}].reasons names direct, and blacklist.direct is false; set it to true, or take direct out"

@@ -111,8 +111,7 @@ class Live:
         self._drawn = now
         line = "" if ended else self._line(step)
         # one column stays free: a line as wide as the terminal would wrap
-        self._out.write("\r\x1b[K" + line[: max(shutil.get_terminal_size((100, 24)).columns - 1, 20)])
-        self._out.flush()
+        _tell(self._out, "\r\x1b[K" + line[: max(shutil.get_terminal_size((100, 24)).columns - 1, 20)])
 
     def _line(self, step: Step) -> str:
         if not step.total:
@@ -140,8 +139,17 @@ class Lines:
             self._say(f"{step.stage}: {step.share:.0%}, {', '.join(_said(step, self._pace))}")
 
     def _say(self, line: str) -> None:
-        self._out.write(line + "\n")
-        self._out.flush()
+        _tell(self._out, line + "\n")
+
+
+def _tell(out: TextIO, text: str) -> None:
+    """Show some progress. Whoever stopped reading it (`2>&1 | head`) does not stop the run."""
+    try:
+        out.write(text)
+        out.flush()
+    except BrokenPipeError:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), out.fileno())
 
 
 def _said(step: Step, pace: _Pace) -> list[str]:

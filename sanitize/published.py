@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from sanitize import vault
 from sanitize.publish import hashed
+from sanitize.remote import is_url
 from sanitize.shards import read_json, write_json
 
 
@@ -18,6 +22,26 @@ def note(work: Path, command: Mapping[str, Any]) -> None:
     with vault.umask(0o077):  # OUT is written under the user's own mask, this is not for others
         folder = vault.private(work / "published")
         write_json(folder / f"{hashed(command['out'], command['plan_hash'])}.json", dict(command))
+
+
+def led_back(work: Path) -> list[str]:
+    """The folders that were published from here, stand as they were, and whose pseudonyms or numbered labels can be led back here. Those at
+    URLs are not asked."""
+    found = []
+    for command in commands(work):
+        out, labels = str(command["out"]), work / "runs" / str(command["plan_hash"]) / "vault" / "labels"
+        manifest = None if is_url(out) else read_json(Path(out) / "manifest.json")
+        if manifest and manifest.get("plan_hash") == command["plan_hash"] and any(map(_rows, labels.glob("*.parquet"))):
+            found.append(out)
+    return found
+
+
+def _rows(file: Path) -> int:
+    """How many rows a table of WORK has; none where it cannot be read."""
+    try:
+        return int(pq.read_metadata(file).num_rows)
+    except (pa.ArrowException, OSError):
+        return 0
 
 
 def commands(work: Path) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from sanitize import remote_out, vault
 from sanitize.corpus import Columns
+from sanitize.disk import disk_trouble
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.indexing import Indexing, Settings
 from sanitize.kinds.custom import LISTS
@@ -179,7 +180,8 @@ def replay(
         there = read_json(out / "manifest.json")
         if out.exists() and (there or {}).get("plan_hash") != ran.hash:
             raise UsageError(f"{out}: is there already, and is not what an earlier replay made; take another -o, or move it away")
-        write_json(work / _MARK, {"plan_hash": said.plan_hash})
+        with disk_trouble(work):
+            write_json(work / _MARK, {"plan_hash": said.plan_hash})
         changed = published = False
         try:
             changed = published = bool(ran.sanitize()["changed"])

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -242,6 +242,28 @@ def write_json(path: Path, value: object, aside: Path | None = None) -> None:
             os.fsync(file.fileno())
         crash.at("json:aside")
         aside.rename(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    fsync(path.parent)
+
+
+def write_lines(path: Path, lines: Iterable[str], *, over: bool) -> None:
+    """Write private lines of text by the same dance: the file is there whole, or not at all. FileExistsError where one is there already,
+    unless it may be written `over`."""
+    aside = path.with_name(path.name + ".tmp")
+    try:
+        handle = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        crash.at("lines:aside")
+        if over:
+            aside.rename(path)
+        else:
+            os.link(aside, path)
+            aside.unlink()
     except BaseException:
         aside.unlink(missing_ok=True)
         raise

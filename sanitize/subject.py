@@ -12,6 +12,7 @@ import datetime
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ import pyarrow.parquet as pq
 
 from sanitize import ask, mentions, published, queries, remote_out, tombstones, vault
 from sanitize.cells import Leaf
+from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
 from sanitize.find.names import alike
@@ -43,9 +45,10 @@ from sanitize.publish import hashed
 from sanitize.remote import is_url
 from sanitize.run import run
 from sanitize.seek import Seeker
-from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json
+from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json, write_lines
 from sanitize.sought import Sought, customs_in
 from sanitize.spans import I64, Buffers
+from sanitize.verify import check
 
 USER = "user:"
 _MOST = 20  # addresses behind one display name: with more it is the name of a list or a role, and leads to nobody
@@ -200,7 +203,7 @@ def subject(
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: its folder is not there; make it first, or take another place")
     settings = _settings(work, key_file, seed)
-    with vault.umask(0o077), locked(work), contextlib.ExitStack() as stack:
+    with vault.umask(0o077), disk_trouble(work), locked(work), contextlib.ExitStack() as stack:
         vault.tidy(work)
         customs = customs_in(work)
         stack.enter_context(bringing(customs))
@@ -320,8 +323,7 @@ def _found(
         # a document that every plan dropped is in no shard, and in no training
         told = _published(here)
         ids_told = ids if told is None else [one for one, number in zip(ids, docs.to_list(), strict=True) if number in told]
-        with vault.umask(0o077):
-            documents.write_text("".join(f"{one}\n" for one in ids_told), "utf-8")
+        write_lines(documents, (f"{one}\n" for one in ids_told), over=True)
     found = {
         "given": {"values": len(given.values), "names": len(given.names), "users": len(given.users)},
         "linked": {
@@ -467,6 +469,21 @@ def _in_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _encoded(work: Path, out: str, workers: int | None) -> dict[str, int] | None:
+    """In how many places of an OUT the full check still sees a value that had to go, whoever's it is, by form; None where there is
+    nothing to hold OUT against. Taking them out would mean to rewrite what encodes them."""
+    try:
+        check(out, work, mode="full", workers=workers)
+    except LeakFound as error:
+        found: Counter[str] = Counter()
+        for one in error.findings:
+            found[str(one["form"])] += int(str(one["times"]))
+        return dict(found)
+    except UsageError:
+        return None
+    return {}
+
+
 def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: Any) -> dict[str, Any]:
     """Make every OUT of this WORK again without the person, and write down that it was done. LeakFound where one could not be."""
     outs: list[dict[str, Any]] = []
@@ -486,6 +503,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
             outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
             continue
         now = Corpus.open(_place(here.folder, command["out"]))
+        hidden = _encoded(here.folder, command["out"], settings.workers)
         outs.append(
             {
                 "out": command["out"],
@@ -496,6 +514,7 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
                 "changed": summary["changed"],
                 "places_erased": summary["erased"],
                 "leaks": summary["leaks"],
+                "encoded": hidden,
                 "manifest_sha256": sha256(now.path / "manifest.json"),
             }
         )
@@ -505,6 +524,13 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
         "names with a further name or initial in between, or misspelt",
         "what identifies the person without any of the values and names that were given or linked",
     ]
+    if encoded := sum(sum(one["encoded"].values()) for one in outs if one.get("encoded")):
+        left.append(
+            f"{encoded} places in writings that only the full check reads hold values that had to go, this person's or others': "
+            "`sanitize verify OUT` says in which files"
+        )
+    if any(one["erased"] and one["encoded"] is None for one in outs):
+        left.append("writings that only a full check reads, in folders made with --verify off")
     if here.elsewhere:
         left.append(f"{len(here.elsewhere)} folders that were published from here and are not where they were")
     if failed:
@@ -522,7 +548,8 @@ def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: 
         "not_erased": left,
     }
     path = receipt or folder / f"{number:05d}.json"
-    write_json(path, told)
+    with disk_trouble(path.parent):
+        write_json(path, told)
     if failed:
         raise LeakFound(
             f"{len(failed)} of {len(outs)} published folders could not be made without the person, and are as they were "

@@ -48,7 +48,7 @@ OCCURRENCES = _table(
     (
         "finder",
         pa.dictionary(pa.int32(), pa.string()),
-        "which finder of the plan found it; sweep: the leak check added it",
+        "which finder of the plan found it; `sweep` in the table `swept`",
     ),
     ("score", pa.float32(), "the finder's confidence, 0 to 1"),
     ("section", pa.dictionary(pa.int32(), pa.string()), "mail header field in lower case, `body`, or null outside mail"),
@@ -74,6 +74,13 @@ VALUES = _table(
     _KIND,
     ("value", _TEXT, "the value as it is written in the corpus"),
     ("normalised", _TEXT, "its identity form; null where equal to `value`"),
+)
+
+SWEPT = Table(
+    "swept",
+    "one more place of a value, which the finders had missed and the leak check of a run took out; columns as in `occurrences`",
+    OCCURRENCES.schema,
+    OCCURRENCES.columns,
 )
 
 EDITS = _table(
@@ -179,5 +186,5 @@ PARTS = _table(
     ("part", pa.string(), "its name in the plan, such as rmft"),
 )
 
-_EVERY = (OCCURRENCES, VALUE_COUNTS, VALUES, VALUE_USERS, USERS, NGRAMS, EDITS, DROPS, BLACKLIST, LABELS, LEDGER, PARTS)
+_EVERY = (OCCURRENCES, VALUE_COUNTS, VALUES, VALUE_USERS, USERS, NGRAMS, SWEPT, EDITS, DROPS, BLACKLIST, LABELS, LEDGER, PARTS)
 ALL = {table.name: table for table in (*_EVERY, QUARANTINE, SKIPPED, IDS)}

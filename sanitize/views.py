@@ -47,7 +47,14 @@ class View:
 
 
 # what a run of a plan writes below its own folder; everything else is of the index, which all runs share
-OF_RUN = {"edits": "edits", "drops": "drops", "ledger": "ledger", "labels": "vault/labels", "blacklist": "vault/blacklist"}
+OF_RUN = {
+    "edits": "edits",
+    "swept": "sweep",
+    "drops": "drops",
+    "ledger": "ledger",
+    "labels": "vault/labels",
+    "blacklist": "vault/blacklist",
+}
 ASKED = ("users", "value_users")  # made when asked, by the statement of that name in sql/, over the raw tables
 
 

@@ -7,8 +7,18 @@ of their own do wait, and `reliability/test_disk.py` holds that they do, and in 
 
 from __future__ import annotations
 
+import functools
+import json
 import os
-from collections.abc import Callable, Iterator
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,3 +41,78 @@ def shapes() -> Iterator[Callable[..., Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drill, "_shapes", lambda documents: drill._USUAL)
         yield whole
+
+
+class Forked:
+    """A command that runs as a fork of the server: what of `subprocess.Popen` the tests use."""
+
+    def __init__(self, place: str, words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes = b"") -> None:
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until it has ended
+        self._who = socket.socket(socket.AF_UNIX)
+        self._who.connect(place)
+        said = json.dumps({"argv": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            socket.send_fds(self._who, [said], [stdin.fileno(), self._out.fileno(), self._err.fileno()])
+        self._answers = self._who.makefile()
+        self.pid = int(self._answers.readline())
+        self.returncode: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """How it ended, once it has."""
+        if self.returncode is None:
+            self._who.settimeout(timeout)
+            try:
+                said = self._answers.readline()
+            except TimeoutError:
+                raise subprocess.TimeoutExpired("sanitize", timeout or 0.0) from None
+            self.returncode = int(said)
+            self._answers.close()
+            self._who.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The same, if it has ended."""
+        return self.wait() if self.returncode is not None or select.select([self._who], [], [], 0)[0] else None
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What it said to its end."""
+        self.wait(timeout)
+        told = []
+        for stream in (self._out, self._err):
+            stream.seek(0)
+            told.append(stream.read().decode())
+            stream.close()
+        return told[0], told[1]
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any] | None]:
+    """Starts `sanitize` with some words (folder, environment, standard input) in a process at the head of a session of its own, in a tenth
+    of the time that a new one takes to import the house; None where there is no fork."""
+    if sys.platform != "linux":
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:  # a socket's path is short
+        place = f"{folder}/s"
+        told = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "600000"}
+        told["_RJEM_MALLOC_CONF"] = "narenas:1,dirty_decay_ms:2000"  # as cli.main sets them before it imports anything
+        words = [sys.executable, str(Path(__file__).with_name("server.py")), place]
+        server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **told})
+        until = time.monotonic() + 60
+        while not Path(place).exists():
+            assert server.poll() is None and time.monotonic() < until, "the server of commands has not come up"
+            time.sleep(0.01)
+        yield functools.partial(Forked, place)
+        assert server.stdin is not None
+        server.stdin.close()
+        server.wait()

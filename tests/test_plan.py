@@ -108,7 +108,11 @@ WRONG = [
         "",
         'use = "rmft"',
         'use = "rmtf"',
-        ["mine.toml: edit[0].use = 'rmtf'", "known: dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft", "Did you mean rmft?"],
+        [
+            "mine.toml: edit[0].use = 'rmtf'",
+            "known: cosine_mlm, dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft",
+            "Did you mean rmft?",
+        ],
     ),
     ("no use", 'use = "rmft"\n', "", ["mine.toml: edit[0] has no `use`", "redact, rmft"]),
     ("unknown setting", 'use = "rmft"', 'use = "rmft"\nkep = 1', ["mine.toml: edit[0].kep: unknown key", "Did you mean keep?"]),
@@ -128,6 +132,12 @@ WRONG = [
         '[[edit]]\nuse = "rmft"',
         '[blacklist]\ndirect = false\n[[edit]]\nuse = "mask_words"',
         ["edit[0].reasons names direct", "blacklist.direct is false"],
+    ),
+    (
+        "masks words that nobody lists",
+        '[[edit]]\nuse = "rmft"',
+        '[blacklist]\nk = 1\n[[edit]]\nuse = "mask_words"\nreasons = ["direct", "indirect"]',
+        ["edit[0].reasons names indirect", "blacklist.k = 1 lists no word"],
     ),
     (
         "kinds without a promise",

@@ -192,3 +192,14 @@ def test_verify_tells_and_is_quiet(corpus: Path, tmp_path: Path) -> None:
 def test_json_leaves_stdout_to_one_object(corpus: Path, tmp_path: Path) -> None:
     seen, said = on_a_terminal("run", str(corpus / "in.parquet"), "-o", "out", "--seed", "1", "--workers", "1", "--json", folder=tmp_path)
     assert "apply" in seen and said.count("\n") == 1 and json.loads(said)["changed"] is True
+
+
+def test_who_stops_reading_stops_nothing() -> None:
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as out:
+        show = shower(out=out)
+        os.close(read)
+        for done in (0, 1, 2):
+            show(Step(stage="find", total=2, done=done))
+        out.write("more")  # nor does what is written to it later
+        out.flush()

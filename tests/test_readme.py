@@ -292,6 +292,38 @@ def reduce_block() -> list[str]:
     ]
 
 
+LEARNING = {
+    ("eval", "batched_of_unbatched"): "continuations in batches of 512, of one by one",
+    ("eval", "ranked_together_of_one_by_one"): "ranking of R.R. in batches, of one by one",
+    ("train", "penalty_step_of_plain_step"): "a step with the n-gram penalty, of a plain one (at most)",
+    ("train", "stream_of_model"): "the data stream, of what a small model consumes",
+}
+
+
+def learning_block() -> list[str]:
+    """The README's numbers, from `benchmarks/results/train.json`, `eval.json` and `dp_mlm.json`, as far as they are there."""
+    rows = []
+    for (name, key), label in LEARNING.items():
+        path = RESULTS.with_name(f"{name}.json")
+        if path.exists():
+            result = json.loads(path.read_text())
+            found = result.get(name, result)
+            rows.append([label, f"{found[key]:.3g}", f"{result['aims'][key]:g}", result["date"]])
+    path = RESULTS.with_name("dp_mlm.json")
+    if path.exists():
+        result = json.loads(path.read_text())
+        rows += [
+            [
+                f"DP-MLM batched, of one forward a word; {int(size):,} words",
+                f"{one['times']:.3g}",
+                f"{result['aims'][size]:g}",
+                result["date"],
+            ]
+            for size, one in result["found"].items()
+        ]
+    return markdown(["by CPU-seconds of one thread", "times", "aim", "measured"], rows) if rows else ["Not measured yet."]
+
+
 def peers_block() -> list[str]:
     """How many times the rate of other tools, from `benchmarks/results/peers.json`."""
     result = json.loads(PEERS.read_text())
@@ -321,7 +353,8 @@ def held(criteria: dict[str, dict[str, Any]]) -> str:
 def papers_block() -> list[str]:
     """The papers' criteria, from `benchmarks/results/papers/`: what was measured beside what the paper says."""
     lines: list[str] = []
-    for paper in sorted({path.stem.rpartition("_")[0] for path in PAPERS.glob("*.json")}):
+    own = sorted(PAPERS.glob("*_data_*.json"))
+    for paper in sorted({path.stem.rpartition("_")[0] for path in PAPERS.glob("*.json") if path not in own}):
         kept = next(path for size in SIZES if (path := PAPERS / f"{paper}_{size}.json").exists())
         result = json.loads(kept.read_text())
         rows = [
@@ -336,6 +369,11 @@ def papers_block() -> list[str]:
         ]
         lines += [f"**{paper}**, size `{result['size']}`. {result['scaled']}", "", held(result["criteria"]), ""]
         lines += [*markdown(["criterion", "here", "threshold", "paper", "reproduced"], rows), ""]
+    if own:
+        lines += ["On real corpora (`--data`; one seed, figures only):", ""]
+        results = [json.loads(path.read_text()) for path in own]
+        lines += [f"- **{one['paper']}** on `{one['data']}`, size `{one['size']}`. {held(one['criteria'])}" for one in results]
+        lines.append("")
     return lines[:-1] or ["Not measured yet."]
 
 
@@ -347,6 +385,7 @@ GENERATED = {
     "parts": parts_block,
     "bench": bench_or_none,
     "reduce": reduce_block,
+    "learning": learning_block,
     "peers": peers_block,
 }
 
@@ -422,7 +461,8 @@ class Said:
 
 
 def command(words: list[str], folder: Path, module: str = "sanitize") -> Said:
-    """What a command says in a folder. `sanitize` answers in this process: that it does so from a shell is held in test_cli.py."""
+    """What a command says in a folder. It answers in this process: that it does so from a shell is held in tests/test_cli.py and
+    tests/train/test_train_cli.py, and the wheel's scripts in tests/house/test_wheel.py."""
     told = {
         "PYTHONPATH": str(ROOT),
         "HF_HOME": str(folder / "hf"),
@@ -430,28 +470,28 @@ def command(words: list[str], folder: Path, module: str = "sanitize") -> Said:
         "COLUMNS": "120",
         "OMP_NUM_THREADS": "1",
     }
-    if module == "sanitize" and words[0] != "-c":
-        return here(words, folder, told)
-    python = [sys.executable, *(["-c", words[1]] if words[0] == "-c" else ["-m", module, *words])]
+    if words[0] != "-c":
+        return here(words, folder, told, importlib.import_module("sanitize.cli" if module == "sanitize" else module))
     environment = {**os.environ, **told}
+    python = [sys.executable, *words]
     done = subprocess.run(python, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-def here(words: list[str], folder: Path, told: dict[str, str]) -> Said:
-    """The console script in this process, its streams in files as a shell's `>` would have them."""
+def here(words: list[str], folder: Path, told: dict[str, str], script: Any) -> Said:
+    """A console script in this process, its streams in files as a shell's `>` would have them."""
     with contextlib.ExitStack() as stack:
         out, err = (stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(2))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in told.items():
             patch.setenv(name, value)
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["sanitize", *words])
+        patch.setattr(sys, "argv", [script.__name__, *words])
         patch.setattr(sys, "stdin", stack.enter_context(open(os.devnull, encoding="utf-8")))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         try:
-            sanitize.cli.main()
+            script.main()
             code: object = 0
         except SystemExit as end:
             code = end.code

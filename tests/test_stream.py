@@ -225,14 +225,16 @@ def test_what_the_finder_misses_is_swept(tmp_path: Path) -> None:
         assert "bob.mann@example.com" not in out[1]
 
 
-def test_a_record_that_would_leak_goes_to_quarantine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_a_record_that_would_leak_goes_to_quarantine(tmp_path: Path, batch: int) -> None:
+    """Also where all records of a batch do."""
     rows = [
         {"text": "ann.lee@example.com"},
         {"text": "again ann.lee@example.com", "doc_id": "ann.lee@example.com"},  # a kept column says it
         {"text": "cleo.lee@example.com", "x": {"cleo.lee@example.com": 1}},  # the name of a field says it
         {"text": "bob.lee@example.com"},
     ]
-    out = list(stream(rows, "erase", state=tmp_path / "state", seed=1))
+    out = list(stream(rows, "erase", state=tmp_path / "state", seed=1, rows=batch))
     assert len(out) == 2 and "@" in out[0]["text"] and "bob.lee" not in out[1]["text"]
     aside = [json.loads(line) for line in (tmp_path / "state" / "quarantine" / "records.jsonl").read_text().splitlines()]
     assert [(one["record"], one["reason"]) for one in aside] == [(1, "leak"), (2, "leak")]

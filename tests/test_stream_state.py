@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,46 @@ PLAN = load_plan("rmft")
 POINTS = ["stream:emitted:1", "stream:emitted:2", "stream:written:2", "json:aside:2", "stream:committed:1", "stream:committed:3"]
 
 
-def command(folder: Path, *words: str, said: bytes | None = None, crash: str = "") -> subprocess.CompletedProcess[bytes]:
-    """The program in a process of its own, with small batches."""
-    there = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "SANITIZE_CRASH_AT": crash}
-    small = ["--batch", "10", "--rows-per-shard", "25"]
-    line = [sys.executable, "-m", "sanitize", "stream", "--seed", "1", "--state", "state", *small, *words]
-    return subprocess.run(line, cwd=folder, input=said or b"", capture_output=True, env=there, timeout=120)
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture()
+def start(forked: Start | None) -> Start:
+    """The program in a process of its own."""
+
+    def one(folder: Path, *words: str, said: bytes = b"", crash: str = "") -> Any:
+        there = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "SANITIZE_CRASH_AT": crash}
+        line = ["stream", "--seed", "1", "--state", "state", *words]
+        if forked is not None:
+            return forked(line, folder, there, said)
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(said)
+            stdin.seek(0)
+            line = [sys.executable, "-m", "sanitize", *line]
+            return subprocess.Popen(line, cwd=folder, env=there, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return one
+
+
+@pytest.fixture()
+def command(start: Start) -> Callable[..., Done]:
+    """The program to its end, with small batches."""
+
+    def one(folder: Path, *words: str, said: bytes = b"", crash: str = "") -> Done:
+        process = start(folder, "--batch", "10", "--rows-per-shard", "25", *words, said=said, crash=crash)
+        out, err = process.communicate(timeout=120)
+        return Done(process.returncode, out.encode(), err.encode())
+
+    return one
 
 
 def goes_on(folder: Path, out: str) -> dict[str, Any]:
@@ -63,7 +99,7 @@ def undisturbed() -> bytes:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_file_is_whole_after_a_crash(point: str, tmp_path: Path) -> None:
+def test_a_file_is_whole_after_a_crash(point: str, tmp_path: Path, command: Callable[..., Done]) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS))
     assert command(tmp_path, "in.jsonl", "-o", "out.jsonl", crash=point).returncode == 137
     if point == POINTS[0]:  # one of them by the command itself
@@ -76,7 +112,7 @@ def test_a_file_is_whole_after_a_crash(point: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["stream:emitted:2", "stream:written:1", "json:aside:2", "stream:committed:1"])
-def test_a_folder_is_whole_after_a_crash(point: str, tmp_path: Path) -> None:
+def test_a_folder_is_whole_after_a_crash(point: str, tmp_path: Path, command: Callable[..., Done]) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS))
     assert command(tmp_path, "in.jsonl", "-o", "out", crash=point).returncode == 137
     goes_on(tmp_path, "out")
@@ -85,7 +121,7 @@ def test_a_folder_is_whole_after_a_crash(point: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["stream:emitted:2", "stream:written:3", "stream:committed:2"])
-def test_what_was_sent_and_not_acknowledged_comes_again_as_it_was(point: str, tmp_path: Path) -> None:
+def test_what_was_sent_and_not_acknowledged_comes_again_as_it_was(point: str, tmp_path: Path, command: Callable[..., Done]) -> None:
     first = command(tmp_path, said=lines(ROWS), crash=point)
     assert first.returncode == 137
     said = json.loads((tmp_path / "state" / "state.json").read_text())["records"]
@@ -95,14 +131,13 @@ def test_what_was_sent_and_not_acknowledged_comes_again_as_it_was(point: str, tm
     assert sent == expected[: len(sent)] and again == expected[said:] and len(sent) >= said
 
 
-def test_killed_at_any_instant(tmp_path: Path) -> None:
+def test_killed_at_any_instant(tmp_path: Path, start: Start) -> None:
     rows = ROWS * 20
     (tmp_path / "in.jsonl").write_bytes(lines(rows))
-    line = [sys.executable, "-m", "sanitize", "stream", "in.jsonl", "-o", "out.jsonl", "--state", "state", "--seed", "1", "--batch", "40"]
-    there = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    words = ["in.jsonl", "-o", "out.jsonl", "--batch", "40"]
     killed = 0
     for wait in (0.15, 0.4, 0.05):
-        process = subprocess.Popen(line, cwd=tmp_path, env=there, stdin=subprocess.DEVNULL)
+        process = start(tmp_path, *words)
         # it has begun when the state is held
         until = time.monotonic() + 60
         before = _size(tmp_path / "out.jsonl")
@@ -110,9 +145,12 @@ def test_killed_at_any_instant(tmp_path: Path) -> None:
             time.sleep(0.01)
         time.sleep(wait)
         process.send_signal(signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        process.communicate()
+        killed += process.returncode == -signal.SIGKILL
     assert killed >= 2
-    assert subprocess.run(line, cwd=tmp_path, env=there, stdin=subprocess.DEVNULL, timeout=120, check=False).returncode == 0
+    process = start(tmp_path, *words)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
     (tmp_path / "all").mkdir()
     pipe([tmp_path / "in.jsonl"], tmp_path / "all" / "out.jsonl", PLAN, tmp_path / "all.state", Options(seed=1))
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "all" / "out.jsonl").read_bytes()
@@ -122,7 +160,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def test_what_may_lie_in_a_state(tmp_path: Path) -> None:
+def test_what_may_lie_in_a_state(tmp_path: Path, command: Callable[..., Done]) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS) + b"broken\n")
     for point in POINTS[:3]:
         command(tmp_path, "in.jsonl", "-o", "out.jsonl", crash=point)

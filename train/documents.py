@@ -54,6 +54,35 @@ class Documents:
         """Some of these documents, in order."""
         return replace(self, table=self.table.filter(pa.array(which)))
 
+    def spanned(self, work: str | Path) -> Documents:
+        """The same with `pii_spans` from the index of the run that published them, whose private folder is `work`.
+
+        UsageError where the folder is not that run's, or the run changed the texts: places in the originals say nothing of these then.
+        """
+        if not (self.path / "manifest.json").is_file():
+            raise UsageError(
+                f"{self.path}: data.spans_from needs a folder that `sanitize run` published; give pii_spans as a column instead"
+            )
+        run = Path(work) / "runs" / str(Corpus.open(self.path).manifest.get("plan_hash"))
+        rows, edits = (sorted((run / name).glob("*.parquet")) for name in ("rows", "edits"))
+        found = sorted((Path(work) / "tables" / "occurrences").glob("*.parquet"))
+        numbers = pa.concat_tables([pq.read_table(file, columns=["doc_no"], partitioning=None) for file in rows]) if rows else None
+        if numbers is None or not found or numbers.num_rows != len(self):
+            raise UsageError(f"{work}: is not the private folder of the run that published {self.path} (OUT.private, or --work)")
+        if sum(pq.read_metadata(file).num_rows for file in edits):
+            raise UsageError(f"{work}: that run edited the texts, and its spans are of the originals; use the plan blacklist or baseline")
+        spans = pa.concat_tables([pq.read_table(file, columns=["doc_no", "cell", "start", "stop"], partitioning=None) for file in found])
+        spans = spans.filter(pc.equal(spans["cell"], 0)).sort_by([("doc_no", "ascending"), ("start", "ascending")])
+        of, mine = spans["doc_no"].to_numpy(), numbers["doc_no"].to_numpy()
+        low, high = np.searchsorted(of, mine, side="left"), np.searchsorted(of, mine, side="right")
+        offsets = np.concatenate([[0], np.cumsum(high - low)])
+        at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - low, high - low)
+        inner = pa.StructArray.from_arrays(
+            [pa.array(spans[name].to_numpy()[at], pa.int64()) for name in ("start", "stop")], ["start", "stop"]
+        )
+        column = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner)
+        return replace(self, table=self.table.append_column("pii_spans", column))
+
     @property
     def doc_ids(self) -> pa.Array:
         """The id of each document."""

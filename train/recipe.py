@@ -44,6 +44,7 @@ class Data(_Section):
     limit: int | None = Field(default=None, ge=1)  # at most so many documents, drawn by the seed
     leave_out: str = ""  # a text file with ids of documents that are not trained on, one a line: those that were forgotten
     leave_out_pii: bool = False  # tokens inside `pii_spans` are never in a loss
+    spans_from: str = ""  # the private folder (WORK) of the run that published `path`, in place of a column pii_spans
 
 
 class Model(_Section):
@@ -233,6 +234,10 @@ def _checked(table: Mapping[str, Any], where: str) -> Recipe:
         raise UsageError(f"{where}: model.arch = {recipe.model.arch} cannot learn {objective.use}; expected bert or roberta")
     if recipe.data.answers_only and (recipe.data.prompts == "remove" or not recipe.data.prompt_columns):
         raise UsageError(f'{where}: data.answers_only needs data.prompt_columns and prompts = "include"; there is no prompt to leave out')
+    if recipe.data.spans_from and not recipe.data.leave_out_pii:
+        raise UsageError(f"{where}: data.spans_from says what data.leave_out_pii = true leaves out; set both, or neither")
+    if getattr(objective, "direct", "type") == "occurrence" and not recipe.data.leave_out_pii:
+        raise UsageError(f'{where}: objective.direct = "occurrence" protects what data.leave_out_pii = true leaves out; set it, too')
     if objective.FORGETS and not recipe.model.path:
         raise UsageError(f"{where}: objective {objective.use} needs model.path, a checkpoint that was trained on the data")
     if objective.FORGETS and recipe.data.layout != "document":

@@ -334,8 +334,10 @@ def read_data(recipe: Recipe, path: str) -> Documents:
         label=settings.label_column if objective.HEAD == "classify" else None,
         user=recipe.privacy.user_column if recipe.privacy is not None and recipe.privacy.unit == "user" and path == settings.path else None,
         prompts=settings.prompt_columns if settings.prompts == "include" else (),
-        pii_spans=settings.leave_out_pii,
+        pii_spans=settings.leave_out_pii and not settings.spans_from,
     )
+    if path == settings.path and settings.spans_from:
+        documents = documents.spanned(settings.spans_from)
     if path == settings.path and settings.leave_out:
         left = ~named(documents.doc_ids, settings.leave_out)
         if not left.any():

@@ -94,7 +94,9 @@ def tokenise(
         if words is not None:
             of_texts = [placed_words(text) for text in texts]
             may = words([names for names, _ in of_texts])
-            for places, (_, bounds), good in zip(here, of_texts, may, strict=True):
+            for number, (places, (_, bounds), good) in enumerate(zip(here, of_texts, may, strict=True)):
+                if spans is not None:  # a word is left out whole
+                    good = good & ~_inside(bounds, _spans(spans, first + number) + lengths[number])
                 unit, fine = _units(places, bounds, good)
                 units.append(np.where(unit == NO_WORD, NO_WORD, unit + numbered).astype(np.int32))
                 numbered += len(bounds)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import train
-from benchmarks.criteria import Criterion, finish, options, split
+from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_texts import QUESTION, tickets
 from eval.metrics import ngram, task, verbatim
 from eval.model import Model
@@ -323,7 +323,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         torch.set_num_threads(1)  # two threads on two busy cores wait for each other
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(asked.dir or scratch)
-        seeds = [one_seed(folder / f"seed-{seed}", size, seed, asked.data) for seed in range(asked.seeds or size.seeds)]
+        data = own(asked, folder)
+        seeds = [one_seed(folder / f"seed-{seed}", size, seed, data) for seed in range(asked.seeds or size.seeds)]
         told, tables = criteria(seeds)
     scaled = (
         f"{size.layers} layers of width {size.width} from scratch on {size.public} invented public texts, {size.private} private ones, "

@@ -95,7 +95,7 @@ class People:
     listed: Path  # over the members' texts: what a training reads
     black: Blacklist
     union: Blacklist  # over everybody's texts: what the attack knows
-    summary: dict[str, Any]
+    graphs: list[dict[str, Any]]  # how much is listed, of whose texts
 
 
 def people(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> People:
@@ -121,11 +121,24 @@ def people(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> Pe
         told = sanitize.run(inputs, out, plan="blacklist", settings=sanitize.Settings(columns=columns, seed=seed))
         return out, blacklist_of(told), told
 
-    shards, black, told = listed("shards", [sources["members"]])
+    shards, black, _ = listed("shards", [sources["members"]])
     everybody, union, _ = listed("everybody", [sources["members"], sources["others"]])
-    texts = sanitize.Corpus.open(everybody).table(["doc_id", "user_id", "text"])
+    texts = read_of(everybody)
     inside = pc.is_in(texts["doc_id"], value_set=sanitize.Corpus.open(shards).table(["doc_id"])["doc_id"].combine_chunks())
-    return People(texts.filter(inside), texts.filter(pc.invert(inside)), shards, black, Blacklist.read(black), Blacklist.read(union), told)
+    members, others = texts.filter(inside), texts.filter(pc.invert(inside))
+    mine, all_of_them = Blacklist.read(black), Blacklist.read(union)
+    graphs = [graph_row(members, mine, whose="members", seed=seed), graph_row(texts, all_of_them, whose="everybody", seed=seed)]
+    if asked.people and not seed:  # figure 3 is of a whole corpus
+        whole = folder / "raw" / "corpus.parquet"
+        pq.write_table(slim(pq.read_table(asked.data), asked), whole)
+        corpus, black_of_corpus, _ = listed("corpus", [whole])
+        graphs.append(graph_row(read_of(corpus), Blacklist.read(black_of_corpus), whose="whole corpus", seed=seed))
+    return People(members, others, shards, black, mine, all_of_them, graphs)
+
+
+def read_of(shards: Path) -> pa.Table:
+    """The texts of shards, with whose they are."""
+    return sanitize.Corpus.open(shards).table(["doc_id", "user_id", "text"])
 
 
 def blacklist_of(told: dict[str, Any]) -> Path:
@@ -135,16 +148,21 @@ def blacklist_of(told: dict[str, Any]) -> Path:
 
 def by_person(table: pa.Table, size: Size, seed: int, asked: argparse.Namespace) -> dict[str, pa.Table]:
     """Your own documents in two halves, all of a person's in the same; the columns that are needed, with an id."""
-    users = pc.fill_null(table[asked.user_column].cast(pa.string()), "")
-    known = pa.table({"doc_id": pc.unique(users)})
-    halves = split(known, seed, {"members": 0.5, "others": 0.5})
-    ids = pa.array([str(number) for number in range(table.num_rows)])
-    slim = pa.table({"doc_id": ids, asked.text_column: table[asked.text_column], asked.user_column: users})
+    table = slim(table, asked)
+    users = table[asked.user_column]
+    halves = split(pa.table({"doc_id": pc.unique(users)}), seed, {"members": 0.5, "others": 0.5})
     found = {}
     for name, half in halves.items():
         chosen = half["doc_id"].combine_chunks().slice(0, asked.people) if asked.people else half["doc_id"].combine_chunks()
-        found[name] = slim.filter(pc.is_in(users, value_set=chosen))
+        found[name] = table.filter(pc.is_in(users, value_set=chosen))
     return found
+
+
+def slim(table: pa.Table, asked: argparse.Namespace) -> pa.Table:
+    """The columns that are needed, with an id."""
+    ids = pa.array([str(number) for number in range(table.num_rows)])
+    users = pc.fill_null(table[asked.user_column].cast(pa.string()), "")
+    return pa.table({"doc_id": ids, asked.text_column: table[asked.text_column], asked.user_column: users})
 
 
 def recipe(
@@ -217,7 +235,7 @@ def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> 
     guessed = identifiers.said(start.members, ids)
     rows = [row_of("base", start, them, ids, guessed)]
     scores = {"base": attack(start, them)}
-    tables: dict[str, list[dict[str, Any]]] = {"regurgitation": [], "graph": graph_rows(them, seed), "grid": []}
+    tables: dict[str, list[dict[str, Any]]] = {"regurgitation": [], "graph": them.graphs, "grid": []}
     for name, objective in schemes(them.listed).items():
         out = specialised(folder / name, them, base, objective, size, seed)
         checkpoints = out.trained
@@ -287,12 +305,6 @@ def row_of(scheme: str, told: Told, them: People, ids: frozenset[str], guessed: 
         accuracy = identifiers.word_accuracy(told.others, them.union.all)
         row |= {"held_eligible": accuracy["eligible"], "held_all": accuracy["all"]}
     return row
-
-
-def graph_rows(them: People, seed: int) -> list[dict[str, Any]]:
-    """The members' texts in their own graph, and everybody's in the graph of all."""
-    everybody = pa.concat_tables([them.members, them.others])
-    return [graph_row(them.members, them.black, whose="members", seed=seed), graph_row(everybody, them.union, whose="everybody", seed=seed)]
 
 
 def graph_row(table: pa.Table, black: Blacklist, *, whose: str, seed: int) -> dict[str, Any]:
@@ -407,7 +419,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
     parser = options(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--user-column", default="user_id", help="with --data: whose document it is")
-    parser.add_argument("--text-column", default="text", help="with --data: the text; a binary column is read as mail")
     parser.add_argument("--people", type=int, default=None, help="with --data: at most so many members and so many others")
     asked = parser.parse_args(argv)
     size, began = SIZES[asked.size], time.perf_counter()

@@ -4,7 +4,8 @@ A small base model is taught on public generated texts only: to copy, to repeat 
 that it knows. Victims are tuned from it on a few private records (plain text, never a masked pair), beside some of the public ones, since a
 model this small forgets what it was taught where a large one does not. The records are masked by `redact` with numbered labels, and
 attacked: by R.R. with all criteria, and by the attacks before it. Controls are records that nobody was trained on, and the base as victim.
-b is chosen on public texts alone. Other victims are tuned on what a plan made of the records, or with another loss.
+b and the temperature are chosen on public texts alone, ones that the base read as a victim reads its records. Other victims are tuned on
+what a plan made of the records, or with another loss. In a record three values stand in a row: `by_place` says which of them are found.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import pyarrow.parquet as pq
 
 import sanitize
 import train
-from benchmarks.criteria import Criterion, finish, options, split
+from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_records import records
 from eval import reconstruction as rr
 from eval.metrics import reconstruction as metric
@@ -50,6 +51,8 @@ VICTIMS: dict[str, tuple[str, dict[str, Any]]] = {
     "ngram_penalty": ("baseline", {"use": "ngram_penalty", "lam": 10.0, "tau": 0.02}),
 }
 SMALL = "; a model this small repeats a text once it is taught to, but recalls the less of it the less it was taught"
+TEMPERATURES = (1.2, 0.8)  # the paper's, and one for models whose words are less certain than those of one ten thousand times as large
+FEW = 8  # rows of a step where texts are learned by heart: the number of steps is what does it
 LAYOUTS = 6  # of so many lessons one is DirectPrompt's, the others repeat
 
 
@@ -60,6 +63,7 @@ class Size:
     public: int  # texts that the base is taught to repeat, each once
     copies: int  # lists of words that it learns to copy first
     known: int  # public texts that it learns by heart, and to repeat from their masked form
+    shadow: int  # public texts that it learns by heart only, as a victim does its records
     private: int
     exposures: int  # how often a victim reads each private record
     seeds: int
@@ -75,14 +79,15 @@ class Size:
 
 
 SIZES = {
-    "ci": Size(public=9_000, copies=5_000, known=100, private=24, exposures=90, seeds=2, victims=("erase", "goldfish")),
+    "ci": Size(public=9_000, copies=9_000, known=40, shadow=24, private=24, exposures=90, seeds=2, victims=("erase", "goldfish")),
     "cpu": Size(
-        public=14_000, copies=8_000, known=140, private=32, exposures=100, seeds=3, victims=("rmft", "erase", "goldfish", "ngram_penalty")
+        public=12_000, copies=12_000, known=48, shadow=32, private=32, exposures=90, seeds=3,
+        victims=("rmft", "erase", "goldfish", "ngram_penalty"),
     ),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(
-        public=400_000, copies=100_000, known=4_000, private=2_000, exposures=60, seeds=1, layers=8, width=512, heads=8, vocab=4096,
-        context=256, lr=5e-4, device="cuda", victims=("rmft", "erase", "goldfish", "ngram_penalty"),
+        public=400_000, copies=100_000, known=4_000, shadow=1_000, private=2_000, exposures=60, seeds=1, layers=8, width=512, heads=8,
+        vocab=4096, context=256, lr=5e-4, device="cuda", victims=("rmft", "erase", "goldfish", "ngram_penalty"),
     ),
 }  # fmt: skip
 
@@ -135,14 +140,16 @@ def lessons(folder: Path, rows: Sequence[tuple[str, str]]) -> Path:
     return folder
 
 
-def tuned(out: Path, data: Path, start: Path, size: Size, seed: int, lr: float, objective: Mapping[str, Any] = CAUSAL) -> Path:
+def tuned(
+    out: Path, data: Path, start: Path, size: Size, seed: int, lr: float, objective: Mapping[str, Any] = CAUSAL, batch: int = 16
+) -> Path:
     """One pass over lessons, from a checkpoint; the final one."""
     told = {
         "data": {"path": str(data), "layout": "document", "overlong": "cut", "prompt_columns": ["prompt"], "answers_only": True},
         "model": {"path": str(start), "context": size.context},
         "objective": dict(objective),
         "run": {
-            "seed": seed, "epochs": 1, "batch": 16, "lr": lr, "checkpoint_every": 0, "device": size.device, "schedule": "linear",
+            "seed": seed, "epochs": 1, "batch": batch, "lr": lr, "checkpoint_every": 0, "device": size.device, "schedule": "linear",
             "warmup": 0.05,
         },
     }  # fmt: skip
@@ -160,6 +167,8 @@ def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
     tokenizer = trained_tokenizer(texts, vocab=size.vocab, context=size.context)
     torch.manual_seed(0)
     config = GPTNeoXConfig(
+        # the published 0.02 is for models twenty times as wide; from there one this narrow does not find out how to copy
+        initializer_range=size.width**-0.5,
         vocab_size=len(tokenizer), hidden_size=size.width, num_hidden_layers=size.layers, num_attention_heads=size.heads,
         intermediate_size=4 * size.width, max_position_embeddings=size.context, bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, use_parallel_residual=False,
@@ -174,18 +183,19 @@ def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
 
 @dataclass(frozen=True, repr=False)
 class Base:
-    """The public model: `taught` to repeat, and the `final` one that also knows some public texts by heart, with the lessons about them."""
+    """The public model: `taught` to repeat, and the `final` one that also knows some public texts by heart; those of them that it was never
+    taught to repeat (`shadow`), and lessons about the others."""
 
     taught: Path
     final: Path
-    known: Masked
+    shadow: Masked
     replay: list[tuple[str, str]]
 
 
 def base(folder: Path, size: Size, data: Path | None) -> Base:
     """Teach a model on public texts: lists of words, masked texts, and texts that it knows by heart."""
-    tables = corpus(size, 0, data, {"public": size.public, "known": size.known})
-    public, known = (Masked.of(folder / name, table, 0) for name, table in tables.items())
+    tables = corpus(size, 0, data, {"public": size.public, "known": size.known, "shadow": size.shadow})
+    public, known, shadow = (Masked.of(folder / name, table, 0) for name, table in tables.items())
     pairs = public.pairs
     start = untrained(folder / "untrained", [text for pair in pairs[:4_000] for text in pair], size)
     draws = np.random.default_rng(0)
@@ -208,8 +218,10 @@ def base(folder: Path, size: Size, data: Path | None) -> Base:
     taught = tuned(folder / "taught", lessons(folder / "pairs", rows), start, size, 0, size.lr)
     mine = [(f"Masked {masked}", text) for masked, text in known.pairs]
     plain = [("", text) for _, text in mine]
-    final = tuned(folder / "final", lessons(folder / "heart", mine * 10 + plain * 45 + rows[: size.known * 4]), taught, size, 0, size.lr)
-    return Base(taught, final, known, mine * 5 + plain * 10)
+    read = [("", text) for _, text in shadow.pairs]
+    heart = mine * 10 + (plain + read) * 45 + rows[: size.known * 8]
+    final = tuned(folder / "final", lessons(folder / "heart", heart), taught, size, 0, size.lr, batch=FEW)
+    return Base(taught, final, shadow, mine * 5 + plain * 10 + rows[: size.known * 2])
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,7 +280,9 @@ def one_seed(folder: Path, size: Size, seed: int, data: Path | None, public: Bas
             settings = sanitize.Settings(seed=seed, workers=1)
             sanitize.run([private.raw], shards, sanitize.load_plan(plan), folder / "plans.private", settings)
         rows = [("", text) for text in read_texts(shards).texts] * size.exposures + public.replay
-        path = tuned(folder / "runs" / name, lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective)
+        path = tuned(
+            folder / "runs" / name, lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective, FEW
+        )
         victim = Model.load(path, size.device)
         victims[name] = Told.of(victim, reference, found, attack)
         if name == "baseline":
@@ -359,10 +373,22 @@ def tables(seeds: Sequence[Seed], attack: Attack, curve: Sequence[tuple[float, f
     return {
         "victims": rows,
         "baselines": [{"seed": number, **seed.before} for number, seed in enumerate(seeds)],
-        "b": [{"chosen": None if math.isinf(attack.b) else attack.b}],
+        "chosen": [{"b": None if math.isinf(attack.b) else attack.b, "temperature": attack.temperature}],
+        "by_place": by_place(seeds, attack),
         "b_on_public": metric.by_b(curve),
         **{name: whole[name] for name in ("by_b", "by_kind", "by_words", "by_times", "recall_by_queries", "recall_at")},
     }
+
+
+def by_place(seeds: Sequence[Seed], attack: Attack) -> list[dict[str, Any]]:
+    """Right answers by the place of a value among those of its record: attacks that continue what stands before know the first one's."""
+    found = []
+    for seed in seeds:
+        told = seed.victims["baseline"]
+        best = rr.answers(told.keys, told.worth, rr.ranked(told.losses, "biased", attack.b))
+        found.append(best.with_columns(place=pl.int_range(pl.len()).over("text_no")))
+    rows = pl.concat(found).group_by("place").agg(keys=pl.len(), right=pl.col("hit").sum()).sort("place")
+    return rows.to_dicts()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -375,16 +401,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         torch.set_num_threads(1)  # two threads on two busy cores wait for each other
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(asked.dir or scratch)
-        public = base(folder / "base", size, asked.data)
+        data = own(asked, folder)
+        public = base(folder / "base", size, data)
         attack = Attack(
             queries=size.queries, new_tokens=size.context // 2 - 8, whole_prompt=WHOLE, direct_prompt=DIRECT, empty_prompt="",
         )  # fmt: skip
         # the shadow: the base before and after it learned the known texts; all of it is public
         shadow, before = Model.load(public.final, size.device), Model.load(public.taught, size.device)
-        curve = metric.curve_of(shadow, before, public.known.records, attack)
-        attack = rr.changed(attack, b=rr.best_b(curve))
+        curves = {
+            heat: metric.curve_of(shadow, before, public.shadow.records, rr.changed(attack, temperature=heat)) for heat in TEMPERATURES
+        }
+        heat = max(curves, key=lambda heat: max(share for _, share in curves[heat]))  # the paper's, where both are as good
+        curve = curves[heat]
+        attack = rr.changed(attack, temperature=heat, b=rr.best_b(curve))
         seeds = [
-            one_seed(folder / f"seed-{seed}", size, seed, asked.data, public, attack, ("baseline", *(size.victims if not seed else ())))
+            one_seed(folder / f"seed-{seed}", size, seed, data, public, attack, ("baseline", *(size.victims if not seed else ())))
             for seed in range(asked.seeds or size.seeds)
         ]
     scaled = (

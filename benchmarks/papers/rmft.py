@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.criteria import Criterion, finish, options, split
+from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_mail import mails
 from eval.frontier import PLANS, Chain, attacked, chain
 from eval.metrics.frontier import area
@@ -305,11 +305,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def together(size: Size, asked: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
     """The reports of all seeds, two at a time on a CPU."""
-    seeds = range(asked.seeds or size.seeds)
+    seeds, data = range(asked.seeds or size.seeds), own(asked, home)
     if size.device != "cpu" or len(seeds) == 1 or (os.cpu_count() or 1) == 1:
-        return [one_seed(size, seed, home / f"seed-{seed}", asked.data) for seed in seeds]
+        return [one_seed(size, seed, home / f"seed-{seed}", data) for seed in seeds]
     with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        jobs = [pool.submit(one_seed, size, seed, home / f"seed-{seed}", asked.data) for seed in seeds]
+        jobs = [pool.submit(one_seed, size, seed, home / f"seed-{seed}", data) for seed in seeds]
         return [job.result() for job in jobs]
 
 

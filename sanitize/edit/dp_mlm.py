@@ -31,7 +31,7 @@ from sanitize.edit.mask_words import MaskWords
 from sanitize.errors import MissingExtra, PlanError
 from sanitize.exponential import LARGEST, Bounds, draw, uniform
 from sanitize.keyed import Draws, Key, siphash
-from sanitize.masked import MaskedModel, opened, sha256_of
+from sanitize.masked import MaskedModel, Row, opened, sha256_of
 from sanitize.part import Counts, Editor, Policy, Rewrites, Sight
 from sanitize.spans import Buffers, cut
 from sanitize.words import Spoken, spoken, touched
@@ -138,7 +138,7 @@ class DpMlm(Editor):
     def fits(self, schema: pa.Schema | None) -> None:
         """A model is named, and the columns of the condition are there."""
         if not self.model:
-            raise PlanError("dp_mlm has no model; name the folder of a masked language model on this machine: --set edit.0.model=PATH")
+            raise PlanError(f"{self.use} has no model; name the folder of a masked language model on this machine: --set edit.0.model=PATH")
         if schema is not None and self.where:
             parse(self.where).check(schema)
 
@@ -252,7 +252,7 @@ class DpMlm(Editor):
         settings = {
             name: value for name, value in self.model_dump(mode="json").items() if name not in ("use", "model", "batch", "device", "kinds")
         }
-        subkey = self._key.subkey(f"draw/dp_mlm/{json.dumps(settings, sort_keys=True)}")
+        subkey = self._key.subkey(f"draw/{self.use}/{json.dumps(settings, sort_keys=True)}")
         if self.mapping == "corpus":
             # what stands for a word everywhere is drawn from the word alone, so that it hangs on no document
             spelled = lowered.take(pa.array(firsts)).to_pylist()
@@ -270,16 +270,19 @@ class DpMlm(Editor):
             doc_hash = siphash(sight.doc_ids.dictionary, self._key.subkey("doc_id"))[np.asarray(sight.doc_ids.indices)]
             cell = sight.cell[text_no[firsts]].astype(np.uint64) << np.uint64(40)
             draws = Draws.at(subkey, doc_hash[text_no[firsts]], cell | np.asarray(points[0] - points[2], np.uint64), text_hash)
-        at, found = uniform(draws.u64(0), draws.u64(1)), np.empty(len(firsts), np.int64)
-        bounds, model = self.bounds(), self._model
-        # a loop over batches of rows: a model runs
-        for rows, logits in model.logits(model.rows(texts, spans, self.window), self.batch):
-            try:
-                found[rows] = draw(logits, at[rows], bounds=bounds, epsilon=self.epsilon)
-            except ValueError as error:
-                raise PlanError(f"model = {self.model!r}: {error}. Nothing was published; take a model that works") from None
+        try:
+            found = self._chosen(self._model.rows(texts, spans, self.window), uniform(draws.u64(0), draws.u64(1)))
+        except ValueError as error:
+            raise PlanError(f"model = {self.model!r}: {error}. Nothing was published; take a model that works") from None
         shown = (word[firsts] >> np.uint64(1)).astype(np.int64) if self.mapping == "corpus" else firsts
-        return [model.words[number] for number in found[back].tolist()], shown[back]
+        return [self._model.words[number] for number in found[back].tolist()], shown[back]
+
+    def _chosen(self, rows: list[Row], at: npt.NDArray[np.float64]) -> I64:
+        """The number of the word drawn for each row, at its uniform number. ValueError where the model fails."""
+        found, bounds = np.empty(len(rows), np.int64), self.bounds()
+        for some, logits in self._model.logits(rows, self.batch):  # a loop over batches of rows: a model runs
+            found[some] = draw(logits, at[some], bounds=bounds, epsilon=self.epsilon)
+        return found
 
     def _cased(self, drawn: list[str], said: pa.Array) -> pa.LargeStringArray:
         """The words as the model has them, or with a first letter as large as the one that stood there."""

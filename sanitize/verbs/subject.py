@@ -94,6 +94,12 @@ def _told(found: Mapping[str, Any]) -> str:
                 f"erased     {one['out']}: {one['places_erased']:,} places, {one['shards_rewritten']} of {one['shards']} shards rewritten, "
                 f"{one['leaks']} leaks"
             )
+            if one["encoded"]:
+                forms = ", ".join(f"{times:,} in {form}" for form, times in one["encoded"].items())
+                lines.append(
+                    f"left       {forms}: values that had to go, this person's or others', in writings that only the full check reads; "
+                    "`sanitize verify` says where"
+                )
         if not erased["outs"]:
             lines.append("erased     nothing is published from here yet; later runs will leave them out")
         lines.append(f"receipt    {erased['receipt']}   (no values; it says what is not erased, too)")

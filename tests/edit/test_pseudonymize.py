@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections import defaultdict
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from sanitize.ask import sql
 from sanitize.edit import pseudonymize
 from sanitize.edit.pseudonymize import _fitted, _Known, _of_values, _spelled
-from sanitize.errors import PlanError, ResourceError
+from sanitize.errors import PlanError, ResourceError, UsageError
 from sanitize.indexing import Settings
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import BOUND, kind
@@ -305,3 +306,18 @@ def test_settings() -> None:
         load_plan("pseudonymize", ["edit.0.keep=1"])
     assert load_plan("pseudonymize").editors[0].policy == "erase"
     assert set(load_plan("pseudonymize").edited) == set(load_plan("erase").edited)
+
+
+def test_the_way_back_is_not_lost_to_another_plan(tmp_path: Path) -> None:
+    (tmp_path / "mails.jsonl").write_text(json.dumps({"text": "ann.lee@example.com and Bob Roe <bob.roe@example.com>"}) + "\n")
+    work = tmp_path / "work"
+
+    def go(out: str, plan: str, replace: bool = False) -> None:
+        run([tmp_path / "mails.jsonl"], tmp_path / out, plan, work, Settings(seed=1, workers=1, replace=replace))
+
+    go("one", "pseudonymize")
+    go("two", "redact")  # of the same finders
+    with pytest.raises(UsageError, match="way back from the labels of .*one would go with it"):
+        go("three", "names")
+    assert list(work.glob("runs/*/vault/labels/*.parquet")) and not (tmp_path / "three").exists()
+    go("three", "names", replace=True)

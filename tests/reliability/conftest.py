@@ -44,6 +44,7 @@ PLACES = re.compile(
     | rounds/entities(-\d{4})?\.parquet | vault/rounds/(values/\d{5}|forms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
+    | vault/tombstones/\d{5}\.json | receipts/\d{5}\.json | replay\.json
      | fetched/\d+-\d{5}/.+ | tasks/fetch/\d{5}\.json | tasks/fetched\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
      | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts(-\d{4})?/[a-z0-9_-]+\.parquet
        | chosen/(occurrences|skipped|ids)/\d{5}\.parquet
@@ -103,6 +104,7 @@ class House:
     wanted: dict[str, str]  # version -> its tree hash
     old: Path | None = None
     told: list[object] = field(default_factory=lambda: ["--seed", SEED, "--rows-per-shard", PER_SHARD, "--replace"])
+    forked: Callable[..., Any] | None = None  # starts the command without its imports
 
     @property
     def out(self) -> Path:
@@ -116,19 +118,17 @@ class House:
         told = [*self.inputs, "-o", self.out, *self.told, "--workers", workers, *more]
         return [sys.executable, "-m", "sanitize", "run", *map(str, told)]
 
-    def start(self, *more: object, workers: int = 1, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        """The command, leading a group of its own."""
+    def start(self, *more: object, workers: int = 1, env: dict[str, str] | None = None) -> Any:
+        """The command, leading a session of its own."""
+        words = self.words(*more, workers=workers)
+        told = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        if self.forked is not None and words[1:3] == ["-m", "sanitize"] and "LD_PRELOAD" not in told:
+            return self.forked(words[3:], self.here, told)
         return subprocess.Popen(
-            self.words(*more, workers=workers),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.here,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.here, start_new_session=True, env=told
         )
 
-    def ended(self, process: subprocess.Popen[str]) -> Said:
+    def ended(self, process: Any) -> Said:
         """What a command said in the end, with no canary in it and no process left of it."""
         out, err = process.communicate(timeout=120)
         assert heard(out + err) == []
@@ -267,12 +267,44 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 @pytest.fixture()
-def house(tmp_path: Path, build: Build) -> House:
-    old = build(DOCUMENTS, "redact")
-    return House(tmp_path, corpus(tmp_path, DOCUMENTS), {"old": tree(old), "new": tree(build(DOCUMENTS, "rmft"))}, old)
+def starter(request: pytest.FixtureRequest, forked: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """How commands are started: the long forms start every one anew, as a user does."""
+    return None if request.node.get_closest_marker("soak") else forked
 
 
 @pytest.fixture()
-def large(tmp_path: Path, build: Build) -> House:
+def house(tmp_path: Path, build: Build, starter: Callable[..., Any] | None) -> House:
+    old = build(DOCUMENTS, "redact")
+    wanted = {"old": tree(old), "new": tree(build(DOCUMENTS, "rmft"))}
+    return House(tmp_path, corpus(tmp_path, DOCUMENTS), wanted, old, forked=starter)
+
+
+@pytest.fixture()
+def large(tmp_path: Path, build: Build, starter: Callable[..., Any] | None) -> House:
     """The same with 600 documents in 24 tasks: long enough to be stopped in the middle of each stage."""
-    return House(tmp_path, corpus(tmp_path, 600), {"new": tree(build(600, "rmft"))})
+    return House(tmp_path, corpus(tmp_path, 600), {"new": tree(build(600, "rmft"))}, forked=starter)
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that makes calls to the disk fail, compiled."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if sys.platform != "linux" or compiler is None:
+        pytest.skip("the failing calls are made by a library that is compiled for Linux")
+    made = tmp_path_factory.mktemp("shim") / "shim.so"
+    source = Path(__file__).with_name("shim.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", made, source, "-ldl"], check=True)
+    return made
+
+
+@pytest.fixture()
+def calls(shim: Path) -> Callable[..., list[list[str]]]:
+    """A command under the shim: what it did to files below its folder, call by call."""
+
+    def command(house: Any, said: list[Any], **env: str) -> list[list[str]]:
+        log = house.here / "shim.log"
+        log.unlink(missing_ok=True)
+        said.append(house.command(LD_PRELOAD=str(shim), SHIM_UNDER=str(house.here), SHIM_LOG=str(log), **env))
+        return [line.split("\t") for line in log.read_text().splitlines()]
+
+    return command

@@ -42,8 +42,9 @@ OVER_AN_OLD_ONE = (
     "publish:built:1",
     "swap:done:1",
 )
-# these have tests of their own: a key of the vault, a second round of find, a system that cannot exchange, a stream (test_stream_state.py)
-ELSEWHERE = {"key:written", "find:gathered", "swap:aside", "stream:emitted", "stream:written", "stream:committed"}
+# these have tests of their own: a key of the vault, a second round of find, lines for a person (test_verbs.py), a system that cannot
+# exchange, a stream (test_stream_state.py)
+ELSEWHERE = {"key:written", "find:gathered", "lines:aside", "swap:aside", "stream:emitted", "stream:written", "stream:committed"}
 
 
 def test_every_point_is_passed_at_one_place() -> None:

@@ -8,40 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-SHIM = Path(__file__).with_name("shim.c")
-COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-NO_SHIM = pytest.mark.skipif(
-    sys.platform != "linux" or COMPILER is None, reason="the failing calls are made by a library that is compiled for Linux"
-)
 FULL, BROKEN, TOO_LARGE, TOO_MANY = 28, 5, 27, 24  # ENOSPC, EIO, EFBIG, EMFILE
 
 
-@pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("shim") / "shim.so"
-    subprocess.run([str(COMPILER), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", made, SHIM, "-ldl"], check=True)
-    return made
-
-
 Calls = Callable[..., list[list[str]]]
-
-
-@pytest.fixture()
-def calls(shim: Path) -> Calls:
-    """A command under the shim: what it did to files below its folder, call by call."""
-
-    def command(house: Any, said: list[Any], **env: str) -> list[list[str]]:
-        log = house.here / "shim.log"
-        log.unlink(missing_ok=True)
-        said.append(house.command(LD_PRELOAD=str(shim), SHIM_UNDER=str(house.here), SHIM_LOG=str(log), **env))
-        return [line.split("\t") for line in log.read_text().splitlines()]
-
-    return command
 
 
 def failing(house: Any, calls: Calls, number: int, code: int, stays: bool) -> bool:
@@ -73,7 +47,6 @@ def failing(house: Any, calls: Calls, number: int, code: int, stays: bool) -> bo
     return True
 
 
-@NO_SHIM
 def test_files_are_on_the_disk_before_they_have_a_name(house: Any, calls: Calls) -> None:
     """Each file is synced after its last write and before its rename, its folder after that and before the record that names it."""
     house.put_old()
@@ -110,13 +83,11 @@ def test_files_are_on_the_disk_before_they_have_a_name(house: Any, calls: Calls)
 SOME = [(1, FULL, True), (110, FULL, False), (290, BROKEN, False), (560, TOO_LARGE, False), (840, FULL, True)]
 
 
-@NO_SHIM
 @pytest.mark.parametrize(("number", "code", "stays"), SOME)
 def test_a_call_that_fails(house: Any, calls: Calls, number: int, code: int, stays: bool) -> None:
     assert failing(house, calls, number, code, stays)
 
 
-@NO_SHIM
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("code", "stays"), [(FULL, False), (FULL, True), (BROKEN, False), (TOO_MANY, False)])

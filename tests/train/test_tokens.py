@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sanitize
 from sanitize.errors import InputRefused, UsageError
 from train.documents import Documents, read
 from train.model import trained_tokenizer
@@ -60,6 +61,39 @@ def test_spans_of_further_texts_are_not_those_of_the_main_one(tokenizer: Any) ->
     column = pa.array([[{"cell": 1, "start": 0, "stop": 4}, {"cell": 0, "start": 5, "stop": 8}]], kind)
     tokens = tokenise(documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True)
     assert [one.replace(" ", "") for one in pieces(tokens, tokens.keep, tokenizer)] == ["Dear,call555-0100now!"]
+
+
+def test_a_word_that_a_span_touches_is_left_out_whole(tokenizer: Any) -> None:
+    """The span ends within a word; no part of the word may be asked for, and the words beside it may."""
+    text = "call Adams now Adams"
+    column = pa.array([[{"start": 5, "stop": 8, "kind": "X"}]], SPAN)
+    tokens = tokenise(
+        documents([text], pii_spans=column), tokenizer, leave_out_pii=True, words=lambda texts: [np.ones(len(one), bool) for one in texts]
+    )
+    assert tokens.allowed is not None and tokens.units is not None
+    said = {tokenizer.decode(tokens.ids[tokens.units == unit]).strip(): None for unit in np.unique(tokens.units[tokens.allowed])}
+    assert list(said) == ["call", "now", "Adams"]
+    assert len(np.unique(tokens.units[tokens.allowed])) == 3, "the second Adams stands outside of the span"
+
+
+def test_spans_come_from_the_index_of_a_run_that_changed_nothing(tmp_path: Path) -> None:
+    texts = ["Write to ada@example.org, Ada.", "no value", "é ada@example.org and 713-555-0123"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    work = tmp_path / "work"
+    sanitize.run([tmp_path / "in.parquet"], tmp_path / "out", "baseline", work, sanitize.Settings(seed=1, workers=1))
+    found = read(tmp_path / "out").spanned(work)
+    spans = [
+        [text[one["start"] : one["stop"]] for one in row]
+        for text, row in zip(found.texts(), found.table["pii_spans"].to_pylist(), strict=True)
+    ]
+    assert spans == [["ada@example.org"], [], ["ada@example.org", "713-555-0123"]]
+    with pytest.raises(UsageError, match="not the private folder"):
+        read(tmp_path / "out").spanned(tmp_path)
+    with pytest.raises(UsageError, match="published"):
+        read(tmp_path / "in.parquet").spanned(work)
+    sanitize.run([tmp_path / "in.parquet"], tmp_path / "edited", "erase", work, sanitize.Settings(seed=1, workers=1))
+    with pytest.raises(UsageError, match="of the originals"):
+        read(tmp_path / "edited").spanned(work)
 
 
 def test_prompts_stand_before_the_text_and_may_be_left_out(tokenizer: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 import train
+import train.cli
 from train.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def sanitize_train(*arguments: object, code: int = 0) -> tuple[str, str]:
+def process(*arguments: object, code: int = 0) -> tuple[str, str]:
+    """The command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "train.cli", *map(str, arguments)],
         cwd=ROOT,
@@ -33,6 +37,19 @@ def sanitize_train(*arguments: object, code: int = 0) -> tuple[str, str]:
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout, done.stderr
+
+
+def sanitize_train(*arguments: object, code: int = 0) -> tuple[str, str]:
+    """The console script in this process, which has torch already."""
+    out, err, ended = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["sanitize-train", *map(str, arguments)])
+        try:
+            train.cli.main()
+        except SystemExit as end:
+            ended = int(str(end.code or 0))
+    assert ended == code, out.getvalue() + err.getvalue()
+    return out.getvalue(), err.getvalue()
 
 
 @pytest.fixture
@@ -47,7 +64,7 @@ def small(tmp_path: Path, corpus: Any, recipe: Any) -> list[object]:
 
 
 def test_a_run_and_the_same_again(small: list[object], tmp_path: Path) -> None:
-    printed, said = sanitize_train(*small, "--json")
+    printed, said = process(*small, "--json")
     result = json.loads(printed)
     assert result["changed"] and result["final"] == "step-000005" and "30 documents" in said
     assert json.loads(sanitize_train("run", *small, "--json")[0]) == {**result, "changed": False}
@@ -117,7 +134,7 @@ def test_killed_by_a_signal_and_gone_on(small: list[object], tmp_path: Path, num
     process.stderr.close()
     assert process.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in said
     assert not (tmp_path / "run" / "train.json").exists()
-    printed, said = sanitize_train(*more, "--json")
+    printed, said = process(*more, "--json")
     assert "resumed after step" in said
     changes = [str(one) for one in more[4::2]]
     train.fit(Recipe.of(str(more[0]), changes), tmp_path / "whole")

@@ -21,10 +21,15 @@ from .masked import Masked
 
 
 class Ppmlm(Masked):
-    """`blacklist`: the folder or file that `sanitize run --plan blacklist` wrote; `reasons`: which of its entries protect."""
+    """`blacklist`: the folder or file that `sanitize run --plan blacklist` wrote; `reasons`: which of its entries protect.
+
+    `direct`: "type" protects what was found wherever its words stand; "occurrence" only where it was found, so that a name that is also a
+    common word is not banned everywhere. The places come from `data.leave_out_pii` (with `data.spans_from`, or a column `pii_spans`).
+    """
 
     blacklist: str = Field(default="")
     reasons: Literal["both", "direct", "indirect"] = "both"
+    direct: Literal["type", "occurrence"] = "type"
     _list: Blacklist | None = PrivateAttr(default=None)
 
     def paths(self) -> Mapping[str, str]:
@@ -38,5 +43,6 @@ class Ppmlm(Masked):
                 raise UsageError(
                     f"objective.blacklist is not set; {self.use} expects the blacklist of a run, such as WORK/runs/HASH/vault/blacklist"
                 )
-            self._list = Blacklist.read(self.blacklist, reasons_of(self.reasons))
+            wanted = [reason for reason in reasons_of(self.reasons) if reason != "direct" or self.direct == "type"]
+            self._list = Blacklist.read(self.blacklist, wanted)
         return [~inside for inside in self._list.protected(texts)]

@@ -151,14 +151,17 @@ def test_reasons(tmp_path: Path, tokenizer: Any) -> None:
     path = listed(tmp_path / "list", [(("ada",), "direct"), (("report",), "indirect"), (("the", "mail"), "indirect")])
     text = "ada report the mail the plan"
 
-    def left(reasons: str) -> list[str]:
-        objective, _ = opened({"use": "ppmlm", "blacklist": str(path), "reasons": reasons}, tokenizer, [text])
+    def left(reasons: str, direct: str = "type") -> list[str]:
+        told = {"use": "ppmlm", "blacklist": str(path), "reasons": reasons, "direct": direct}
+        objective, _ = opened(told, tokenizer, [text])
         (fine,) = objective.words([words_of(text)])
         return [word for word, good in zip(words_of(text), fine, strict=True) if good]
 
     assert left("both") == ["the", "plan"]
     assert left("direct") == ["report", "the", "mail", "the", "plan"]
     assert left("indirect") == ["ada", "the", "plan"]
+    # places in the texts protect the direct ones then, wherever else their words stand
+    assert left("both", "occurrence") == left("indirect") and left("direct", "occurrence") == words_of(text)
 
 
 def test_an_empty_blacklist_is_plain_masking(tmp_path: Path, tokenizer: Any) -> None:
