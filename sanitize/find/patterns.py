@@ -199,10 +199,12 @@ class Patterns:
                 continue
             low = np.maximum(starts[rows] - _BEFORE, buffers.offsets[text_no[rows]])
             high = np.minimum(stops[rows] + _AFTER, buffers.offsets[text_no[rows] + 1])
+            before = _window(buffers, low, starts[rows])
             seen = pl.DataFrame(
                 {
                     "value": pl.Series(distinct.value.take(pa.array(which[rows]))),
-                    "before": _window(buffers, low, starts[rows]),
+                    "before": before,
+                    "spelled": _spelled(buffers, low, starts[rows], before),
                     "after": _window(buffers, stops[rows], high),
                 }
             )
@@ -367,6 +369,16 @@ def _window(buffers: Buffers, low: I64, high: I64) -> pl.Series:
     """The bytes of each range, whether ranges overlap or not; those beyond ASCII as blanks."""
     data = buffers.data[_places(low, high)]
     return parted(np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(high - low)]))
+
+
+def _spelled(buffers: Buffers, low: I64, high: I64, plain: pl.Series) -> pl.Series:
+    """The bytes of each range in their own letters, but for those of a character that began before it; `plain`: the same in ASCII."""
+    data = buffers.data[_places(low, high)]
+    if not (data > 127).any():
+        return plain
+    for _ in range(3):  # a character has up to three bytes behind its first
+        low = low + ((low < high) & ((buffers.data[np.minimum(low, len(buffers.data) - 1)] & 0xC0) == 0x80))
+    return pl.Series(cut(buffers, low, high), dtype=pl.String)
 
 
 def _together(found: list[Sections]) -> Sections:

@@ -66,8 +66,8 @@ class Kind:
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
     doubtful   Which values are of this kind only where `context` says so: ten bare digits are a telephone number behind `call`.
     context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
-               it (up to 16), in the same text; every byte beyond ASCII is a blank there. It looks at nothing else, so that a split of a
-               corpus changes nothing.
+               it (up to 16), in the same text; every byte beyond ASCII is a blank there, and `spelled` is `before` in its own letters.
+               It looks at nothing else, so that a split of a corpus changes nothing.
     common     Texts of this kind stand for other things elsewhere (2001, 64, 10:30), and there are few of them. Each one found is
                edited; the leak check does not look for its text in other places, and its stand-in may be a value of the corpus.
     turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is

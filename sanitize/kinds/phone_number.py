@@ -2,6 +2,10 @@
 zero that are valid somewhere, and numbers of which some digits are masked (`138****0199`). Between groups stand blanks and hyphens of any
 sort, typeset ones too, and also two of them where the length of the number is known.
 
+What a region writes at home counts without any word where the region has given it out: a trunk zero before two groups, and one group in
+the mobile numbers of Britain, Germany, India and the Netherlands (`07400 123456`); Spanish `612 34 56 78`, Brazilian `(11) 91234-5678`,
+Italian `312 345 6789` and Chinese `138 1234 5678`. A label before it, whatever it says but an identifier's name, changes nothing.
+
 Their digits alone do not tell other numbers from orders, files and identifiers: shorter local ones, bare digits, short hotlines and
 whatever fails the numbering plans are telephone numbers only where the text says so, before (`call`, `Fax:`) or behind them (`office`),
 and not where the nearest word says otherwise (`NPI`, `order no.`).
@@ -11,6 +15,8 @@ Identity: E.164 (`+` and digits, a trunk `(0)` left out) where the country is kn
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +64,17 @@ _ABROAD = "|".join(
 )
 # a doubled separator only where the groups are those in use: behind an open number it is the gap to the next thing of a line
 _TRUNK = loosened(
-    rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}[ ./-])[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUND}",
+    rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUND}0[0-9]{{1,8}}[ ./-]|{BOUND}0[1-9][0-9]{{1,4}} / ?)"
+    rf"[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUND}",
     twice=False,
 )
 _TRUNK_APART = rf"{BOUND}0[0-9](?:{APART}[0-9]{{2}}){{4}}{BOUND}|{BOUND}0[0-9]{{1,4}}(?:{APART}[0-9]{{3,4}}){{2}}{BOUND}"
 # groups of digits as local numbers are written, with one separator throughout; none is the beginning of a longer number in common use
-_SHAPES = ("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4", "4-4-4")
+_SHAPES = (
+    *("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4"),
+    *("4-4-4", "5-5"),
+)
+_MOBILE = loosened("1[3-9][0-9] [0-9]{4} [0-9]{4}|1[3-9][0-9]-[0-9]{4}-[0-9]{4}", twice=False)  # China; before 3-4, with which it begins
 _LOCAL = "|".join(
     [
         loosened(separator.join(f"[0-9]{{{size}}}" for size in shape.split("-")), twice=shape == "3-4")
@@ -82,22 +93,57 @@ _MASKED = loosened(
 _IS_MASKED = loosened("[*]|[0-9 -][Xx]{3}", twice=False)
 _YEARS = loosened(r"\A(?:(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\z")
 _GROUPED = loosened("[(]|[ .-][0-9]+[ .-]")
+# numbers as they are written at home, that are taken for one without any word where the region has given them out: mobile ones in two
+# groups, and those without a trunk zero whose groups hardly anything else has
+_HOME = {
+    region: loosened(f"(?:{shapes})", twice=False)
+    for region, shapes in {
+        "GB": "0[17][0-9]{3} [0-9]{6}",
+        "DE": "01[567][0-9]{1,3}[ /-][0-9]{6,8}|0[2-9][0-9]{1,4}(?: /|/)[ ]?[0-9]{3,8}(?:[ -][0-9]{1,5})?|0[2-9][0-9]{1,4} [0-9]{5,8}",
+        "NL": "06[ -][0-9]{8}",
+        "ES": "[6-9][0-9]{2}(?: [0-9]{2}){3}",
+        "IT": "3[0-9]{2} [0-9]{3} [0-9]{4}",
+        "BR": "[(][1-9][0-9][)] ?9?[0-9]{4}-[0-9]{4}",
+        "IN": "0[0-9]{5} [0-9]{5}",
+        "CN": _MOBILE,
+    }.items()
+}
+# short words, and such as mean other things too: right before it
+_BRIEF = (
+    r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fijo|fisso|vast|kontakt|contato|contacto|recapito|bel|bell)"
+    r"(?:[. ]{1,2}(?:no|nr|num|number|nummer|numero))?[ .:/=#-]{0,4}\z"
+)
+# the same in letters beyond ASCII
+_SPELLED = (
+    r"(?:\A|[^\p{L}])(?:tél|téléphon[a-z]*|teléf|teléfonos?|móvil(?:es)?)(?:[^\p{L}0-9][^0-9]{0,40})?\z|"
+    r"(?:电话|電話|手机|手機|携帯|传真|傳真|热线|熱線|致电|联系方式|連絡先|ファックス|फ़ोन|फोन|मोबाइल|दूरभाष)[^0-9]{0,12}\z"
+)
+# `tel no.`: a number of the sort that the word says
+_NUMBERED = (
+    rf"{BOUND}(?:phones?|telephone|tele?|telefon|mobile|cell|handy|fax|contact|pager|ph|mob)[.]? ?(?:no|nr|num|number)s?{BOUND}"
+    r"[ .:#=(-]*\z"
+)
 # what says that a number is one for calling: before it with no digit between, or right behind it; all in lower case
 _SAYS = (
     rf"{BOUND}(?:phones?|phone ?num[a-z]*|cell ?phones?|telephon[a-z]*|tele?|telef[oa][a-z]*|cell|cellular|mobiles?|mobil|handy|gsm|fax|"
     r"facsimile|pager|call(?:s|ed|ing|back)?|contact(?:s|ed|ing)?|reach(?:ed|able|ing)?|dial(?:l?ed|l?ing)?|ring|text|"
-    r"(?:hot|help|land) ?line|(?:support|direct) line|toll[ -]?free|whatsapp|sms|answering|messages? to)"
-    rf"{BOUND}[\x00-/:-\x7f]{{0,44}}\z|"
+    r"(?:hot|help|land) ?line|(?:support|direct) line|toll[ -]?free|whatsapp|sms|answering|messages? to|"
+    r"mobil(?:nummer|nr|funk|telefon)|mobiel|movil|celular|cellulare|rufnummer|durchwahl|festnetz|natel|anrufen|erreichbar|llam(?:ar|e)|"
+    r"appele[rz]|joindre|ligue)"
+    rf"{BOUND}[\x00-/:-\x7f]{{0,44}}\z|{_BRIEF}|"
     r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
 )
 _SAYS_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|voice|phone|tel|direct|pager){BOUND}|[howcmf][)])"
 _SHORT = rf"{BOUND}(?:call|dial|contact|hotline|helpline|text|sms)(?: us| me)?(?: at| on| to)?[]:]? ?\z"
+# a piece of something longer stands before it
+_PIECE = r"(?:[0-9][.:/=_-]?|[.=_]|[0-9] [:/-]) ?\z|(?:\A|[^a-z])/\z|-\z"
 # what says that it is something else: the nearest word
 _DENIES = (
     rf"{BOUND}(?:npi|imei|imsi|iccid|isbn|issn|ssn|iban|account|card|passport|serial|licen[sc]e|policy|invoice){BOUND}[\x00-/:-\x7f]{{0,44}}\z|"
     rf"{BOUND}(?:accounts|acct|orders?|case|file|ticket|ref|reference|routing|tax|security|zip|postcode|postal|id|ids|vin|mrn|record|identifier|"
     r"pin|code|box|room|docket|patent|bug|pages?|version|confirmation|conf|tracking|swift|bic|chapter|section|no|contract|member|"
-    r"customer|employee|patient|student|amount|total)"
+    r"customer|employee|patient|student|amount|total|sin|nino|tfn|abn|acn|nhs|bsn|cpf|cnpj|siren|siret|aadhaar|medicare|nas|sku|parts?|"
+    r"part ?(?:no|nr|num|number)|p/n|model|item|batch|lot)"
     rf"(?:[ .:#=(-]|{BOUND}(?:no|nr|num|number|is|was){BOUND})*\z"
 )
 
@@ -133,26 +179,27 @@ def _doubtful(values: pl.Series) -> pl.Series:
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
-    seen = seen.with_columns(before=pl.col("before").str.to_lowercase(), after=pl.col("after").str.to_lowercase())
-    denied = pl.col("before").str.contains(_DENIES)
-    said = (pl.col("before").str.contains(_SAYS) & ~denied) | pl.col("after").str.contains(_SAYS_AFTER)
+    seen = seen.with_columns(pl.col("before", "after", "spelled").str.to_lowercase())
+    denied = pl.col("before").str.contains(_DENIES) & ~pl.col("before").str.contains(_NUMBERED)
+    said = pl.col("before").str.contains(_SAYS)
+    if seen["spelled"].str.contains(r"[^\x00-\x7f]").any():  # few texts say it so, and most batches have none
+        said |= pl.col("spelled").str.contains(_SPELLED)
+    said = (said & ~denied) | pl.col("after").str.contains(_SAYS_AFTER)
     # hotlines of five and six digits: right behind the word
     short = pl.col("value").str.contains(r"\A[0-9]{5,6}\z")
     # a plus that is no sign of arithmetic or of an added line
     plus = pl.col("value").str.contains(r"\A[+](?:[^0-9x]*[0-9]){9}") & pl.col("before").str.contains(r"[^ \n\t] ?[ (:>,;]\z")
     taken = seen.select(pl.when(short).then(pl.col("before").str.contains(_SHORT)).otherwise(said | (plus & ~denied))).to_series()
-    # a trunk prefix: in brackets or before two groups, no piece of something longer, and a number that has been given out
-    whole = (
-        pl.col("value").str.contains(rf"\A(?:{_TRUNK_APART}|{_TRUNK})\z")
-        & pl.col("value").str.contains(_GROUPED)
-        & ~pl.col("before").str.contains("[0-9.:/=_-] ?\\z")
-        & ~denied
-    )
+    # a trunk prefix, in brackets or before two groups, or groups as a region has them; no piece of something longer; given out
+    value = pl.col("value")
+    trunk = value.str.contains(rf"\A(?:{_TRUNK_APART}|{_TRUNK})\z") & value.str.contains(_GROUPED)
+    home = value.str.contains(rf"\A(?:{'|'.join(_HOME.values())})\z")
+    whole = (trunk | home) & ~pl.col("before").str.contains(_PIECE) & ~denied
     rows = seen.select((whole & ~pl.Series(taken) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")).arg_true()).to_series()
     if len(rows):
-        number = _normalise(seen["value"].gather(rows)).str.replace(r"x.*\z", "")
-        valid = {value: _valid_somewhere(value) for value in number.unique()}
-        taken = taken.scatter(rows, [valid[value] for value in number])
+        asked = seen.select(pl.col("value").gather(rows), trunk=trunk.gather(rows))
+        known = {row: _given_out(*row) for row in asked.unique().iter_rows()}
+        taken = taken.scatter(rows, [known[row] for row in asked.iter_rows()])
     return taken
 
 
@@ -173,18 +220,21 @@ def _code(number: str) -> tuple[int, bool]:
     return len(str(parsed.country_code)), known
 
 
-def _valid_somewhere(number: str) -> bool:
-    """Whether digits with a trunk prefix are a number that one of the regions has given out."""
+def _given_out(value: str, trunk: bool) -> bool:
+    """Whether a number is one that a region has given out: any of them for one with a `trunk` prefix in more than two groups, else one in
+    which it is written so. libphonenumber has no columnar form: few are asked."""
     import phonenumbers
 
-    if len(number) < 9:
+    digits = re.sub("[^0-9]", "", re.sub("[A-Za-z].*", "", value))
+    if len(digits) < 9:
         return False
     for region in REGIONS:
-        try:
-            if phonenumbers.is_valid_number(phonenumbers.parse(number, region)):
-                return True
-        except phonenumbers.NumberParseException:
-            return False
+        if trunk or (region in _HOME and re.fullmatch(_HOME[region], value)):
+            try:
+                if phonenumbers.is_valid_number(phonenumbers.parse(digits, region)):
+                    return True
+            except phonenumbers.NumberParseException:
+                return False
     return False
 
 
@@ -299,7 +349,7 @@ KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
     pattern=(
-        rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK_APART}|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_LOCAL}){_EXTENSION}{BOUND}"
+        rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK_APART}|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_MOBILE}|{_LOCAL}){_EXTENSION}{BOUND}"
     ),
     turn=3,
     numeric=True,

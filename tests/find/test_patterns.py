@@ -105,7 +105,9 @@ def slow_doubt(text: str, start: int, stop: int, kind: Kind) -> bool:
     if kind.doubtful is None or kind.context is None or not kind.doubtful(value)[0]:
         return False
     before, after = (bytes(byte if byte < 128 else 32 for byte in piece.encode()) for piece in (text[:start], text[stop:]))
-    frame = pl.DataFrame({"value": value, "before": [before[-48:].decode()], "after": [after[:16].decode()]})
+    frame = pl.DataFrame(
+        {"value": value, "before": [before[-48:].decode()], "spelled": [before[-48:].decode()], "after": [after[:16].decode()]}
+    )
     return not kind.context(frame)[0]
 
 

@@ -67,7 +67,9 @@ def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]
         if not trail and text[stop:].encode()[:1] in [bytes([b]) for b in owner.not_after]:
             continue
         if owner.doubtful is not None and owner.context is not None and owner.doubtful(pl.Series("value", [value]))[0]:
-            seen = pl.DataFrame({"value": [value], "before": [text[:start][-48:]], "after": [text[stop:][:16]]})
+            seen = pl.DataFrame(
+                {"value": [value], "before": [text[:start][-48:]], "spelled": [text[:start][-48:]], "after": [text[stop:][:16]]}
+            )
             if not owner.context(seen)[0]:
                 continue
         out.append((owner.name, value, owner.check(pl.Series([value]))[0] if owner.check else None))
