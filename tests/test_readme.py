@@ -145,6 +145,7 @@ WHERE = {
     "skipped": "tables/skipped",
     "values": "vault/values",
     "quarantine": "quarantine/find",
+    "swept": "runs/*/sweep",
     "edits": "runs/*/edits",
     "labels": "runs/*/vault/labels",
     "drops": "runs/*/drops",
