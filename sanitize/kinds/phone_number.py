@@ -16,7 +16,7 @@ Identity: E.164 (`+` and digits, a trunk `(0)` left out) where the country is kn
 
 from __future__ import annotations
 
-import re
+import contextlib
 
 import numpy as np
 import numpy.typing as npt
@@ -198,8 +198,10 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     rows = seen.select((whole & ~pl.Series(taken) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")).arg_true()).to_series()
     if len(rows):
         asked = seen.select(pl.col("value").gather(rows), trunk=trunk.gather(rows))
-        known = {row: _given_out(*row) for row in asked.unique().iter_rows()}
-        taken = taken.scatter(rows, [known[row] for row in asked.iter_rows()])
+        once = asked.unique(maintain_order=True)
+        taken = taken.scatter(
+            rows, asked.join(once.with_columns(_given_out(once)), on=["value", "trunk"], maintain_order="left")["given_out"]
+        )
     return taken
 
 
@@ -220,22 +222,20 @@ def _code(number: str) -> tuple[int, bool]:
     return len(str(parsed.country_code)), known
 
 
-def _given_out(value: str, trunk: bool) -> bool:
-    """Whether a number is one that a region has given out: any of them for one with a `trunk` prefix in more than two groups, else one in
-    which it is written so. libphonenumber has no columnar form: few are asked."""
+def _given_out(asked: pl.DataFrame) -> pl.Series:
+    """Whether each number is one that a region has given out: any of them for one with a `trunk` prefix in more than two groups, else one
+    in which it is written so. libphonenumber has no columnar form: few are asked."""
     import phonenumbers
 
-    digits = re.sub("[^0-9]", "", re.sub("[A-Za-z].*", "", value))
-    if len(digits) < 9:
-        return False
+    digits = asked["value"].str.replace("(?s)[A-Za-z].*", "").str.replace_all("[^0-9]", "")
+    good = np.zeros(asked.height, np.bool_)
     for region in REGIONS:
-        if trunk or (region in _HOME and re.fullmatch(_HOME[region], value)):
-            try:
-                if phonenumbers.is_valid_number(phonenumbers.parse(digits, region)):
-                    return True
-            except phonenumbers.NumberParseException:
-                return False
-    return False
+        so = asked["value"].str.contains(rf"\A(?:{_HOME[region]})\z") if region in _HOME else pl.Series([False] * asked.height)
+        may = ((asked["trunk"] | so) & (digits.str.len_bytes() >= 9)).to_numpy() & ~good
+        for place in np.flatnonzero(may).tolist():
+            with contextlib.suppress(phonenumbers.NumberParseException):
+                good[place] = phonenumbers.is_valid_number(phonenumbers.parse(digits[place], region))
+    return pl.Series("given_out", good)
 
 
 def _normalise(values: pl.Series) -> pl.Series:

@@ -129,7 +129,7 @@ ROWS = st.lists(
 )
 
 
-@given(ROWS, st.integers(1, 3), st.integers(1, 3), st.sampled_from(["X", "$0", "ⅹ_"]), st.integers(2, 9))
+@given(ROWS, st.integers(2, 3), st.integers(1, 3), st.sampled_from(["X", "$0", "ⅹ_"]), st.integers(2, 9))
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 def test_direct_and_indirect(rows: list[dict[str, Any]], k: int, n: int, mask: str, size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -123,16 +123,16 @@ def test_without_torch_the_extra_is_named(small: list[object], tmp_path: Path) -
 def test_killed_by_a_signal_and_gone_on(small: list[object], tmp_path: Path, number: signal.Signals) -> None:
     """A real signal in the middle, from outside."""
     more = [*small, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
-    process = subprocess.Popen([sys.executable, "-m", "train.cli", *map(str, more)], cwd=ROOT, env=HERE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
+    running = subprocess.Popen([sys.executable, "-m", "train.cli", *map(str, more)], cwd=ROOT, env=HERE, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    for line in running.stderr:
         if line.startswith("step"):
             break
-    process.send_signal(number)
-    said = process.stderr.read()
-    process.wait()
-    process.stderr.close()
-    assert process.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in said
+    running.send_signal(number)
+    said = running.stderr.read()
+    running.wait()
+    running.stderr.close()
+    assert running.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in said
     assert not (tmp_path / "run" / "train.json").exists()
     printed, said = process(*more, "--json")
     assert "resumed after step" in said
