@@ -69,6 +69,13 @@ class Root:
         assert self.storage is not None
         return f"{self.storage.scheme}://{urlsplit(self.storage.shown).netloc}/{path}"
 
+    @property
+    def folder(self) -> str | None:
+        """The place of a URL that is a folder; None of an object."""
+        one, path = self.files[0]
+        below = len(path.parts) - len(self.path.parts)
+        return self.place(one.path.rsplit("/", below)[0]) if below else None
+
     def state(self, one: Object) -> str | None:
         """What tells an object from all others, and from itself once it is written anew; None where the storage says nothing of that."""
         return hashed(self.place(one.path), one.size, dict(one.state)) if one.state else None
@@ -93,7 +100,7 @@ class Inputs:
     def folders(self) -> list[str]:
         """The places of what was named and is a folder."""
         local = [str(root.path) for root in self.roots if root.storage is None and root.path.is_dir()]
-        return local + [place for root in self.remote for place, whole in [self._root(root)] if not whole]
+        return local + [root.folder for root in self.remote if root.folder is not None]
 
     @functools.cached_property
     def _places(self) -> dict[str, str]:
@@ -102,13 +109,6 @@ class Inputs:
     def place(self, path: str) -> str:
         """Where a file that is read lies for its owner: its path, or its URL."""
         return self._places.get(path, path)
-
-    @staticmethod
-    def _root(root: Root) -> tuple[str, bool]:
-        """The place of a URL, and whether it is an object."""
-        one, path = root.files[0]
-        below = len(path.parts) - len(root.path.parts)
-        return root.place(one.path.rsplit("/", below)[0] if below else one.path), not below
 
     def _is_new(self, root: Root, one: Object) -> bool:
         return root.place(one.path) not in self.standing

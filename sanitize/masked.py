@@ -153,23 +153,16 @@ class MaskedModel:
     def logits(self, rows: Sequence[Row], batch: int) -> Iterator[tuple[I64, npt.NDArray[np.float32]]]:
         """The logits of all candidates at the mask: which rows, and (rows, candidates) of them; shortest first."""
         torch = self.torch
-        lengths = np.array([len(row) + self.around for row in rows], np.int64)
         wanted = torch.as_tensor(self.candidates, device=self.device)
-        order = np.argsort(lengths, kind="stable")
-        edges = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
         with torch.inference_mode(), one_thread(torch):
-            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-                for at in range(low, high, batch):
-                    mine = order[at : min(at + batch, high)]
-                    # the shape is always the same: a short batch repeats its first row
-                    pairs = [self._pair(rows[int(mine[line] if line < len(mine) else mine[0])]) for line in range(batch)]
-                    ids, types, places = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
-                    given = {"input_ids": ids, **({"token_type_ids": types} if self.typed else {})}
-                    inputs = {name: torch.as_tensor(value, device=self.device) for name, value in given.items()}
-                    hidden = self.model.base_model(**inputs).last_hidden_state
-                    at_mask = hidden[torch.arange(batch, device=self.device), torch.as_tensor(places, device=self.device)]
-                    found = self.head(at_mask)[:, wanted]
-                    yield mine, found[: len(mine)].float().cpu().numpy()
+            for mine, some in _batches(rows, [len(row) + self.around for row in rows], batch):
+                ids, types, places = (np.array(column, np.int64) for column in zip(*map(self._pair, some), strict=True))
+                given = {"input_ids": ids, **({"token_type_ids": types} if self.typed else {})}
+                inputs = {name: torch.as_tensor(value, device=self.device) for name, value in given.items()}
+                hidden = self.model.base_model(**inputs).last_hidden_state
+                at_mask = hidden[torch.arange(batch, device=self.device), torch.as_tensor(places, device=self.device)]
+                found = self.head(at_mask)[:, wanted]
+                yield mine, found[: len(mine)].float().cpu().numpy()
 
     def alike(self, rows: Sequence[Row], batch: int, top: int) -> Iterator[tuple[I64, I64, npt.NDArray[np.float32]]]:
         """The `top` most likely candidates at the mask, and how alike each is to the mask: which rows, and (rows, top) of both.
@@ -179,11 +172,8 @@ class MaskedModel:
         """
         torch = self.torch
         (opening, _), _, (closing, _) = self.special  # one text stands between what opens a pair and what closes it
-        lengths = np.array([len(row.before) + len(row.after) for row in rows], np.int64)
         wanted = torch.as_tensor(self.candidates, device=self.device)
         top = min(top, len(self.candidates))
-        order = np.argsort(lengths, kind="stable")
-        edges = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
 
         def seen(ids: Any, places: Any) -> tuple[Any, Any]:
             told = self.model.base_model(input_ids=ids, output_hidden_states=True)
@@ -191,22 +181,19 @@ class MaskedModel:
             return torch.cat([layer[lines, places] for layer in told.hidden_states[-4:]], 1), told.last_hidden_state[lines, places]
 
         with torch.inference_mode(), one_thread(torch):
-            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-                for at in range(low, high, batch):
-                    mine = order[at : min(at + batch, high)]
-                    some = [rows[int(mine[line] if line < len(mine) else mine[0])] for line in range(batch)]  # of one shape, as in `logits`
-                    masked = [[*opening, *row.before, self.mask, *row.after, *closing] for row in some]
-                    places = torch.as_tensor([len(opening) + len(row.before) for row in some], device=self.device)
-                    ids = torch.as_tensor(masked, device=self.device)
-                    at_mask, last = seen(ids, places)
-                    likely = torch.sort(self.head(last)[:, wanted], dim=1, descending=True, stable=True).indices[:, :top]
-                    cosines = []
-                    for column in likely.T:
-                        there = ids.clone()
-                        there[torch.arange(batch, device=self.device), places] = wanted[column]
-                        cosines.append(torch.nn.functional.cosine_similarity(at_mask, seen(there, places)[0], dim=1))
-                    found = torch.stack(cosines, 1).float().cpu().numpy()
-                    yield mine, likely[: len(mine)].cpu().numpy(), found[: len(mine)]
+            for mine, some in _batches(rows, [len(row.before) + len(row.after) for row in rows], batch):
+                masked = [[*opening, *row.before, self.mask, *row.after, *closing] for row in some]
+                places = torch.as_tensor([len(opening) + len(row.before) for row in some], device=self.device)
+                ids = torch.as_tensor(masked, device=self.device)
+                at_mask, last = seen(ids, places)
+                likely = torch.sort(self.head(last)[:, wanted], dim=1, descending=True, stable=True).indices[:, :top]
+                cosines = []
+                for column in likely.T:
+                    there = ids.clone()
+                    there[torch.arange(batch, device=self.device), places] = wanted[column]
+                    cosines.append(torch.nn.functional.cosine_similarity(at_mask, seen(there, places)[0], dim=1))
+                found = torch.stack(cosines, 1).float().cpu().numpy()
+                yield mine, likely[: len(mine)].cpu().numpy(), found[: len(mine)]
 
     @property
     def typed(self) -> bool:
@@ -257,3 +244,15 @@ def measure_bounds(folder: Path | str, texts: Sequence[str], *, source: str, tra
 
 
 __all__ = ["CARD", "MaskedModel", "Row", "measure_bounds", "opened", "sha256_of"]
+
+
+def _batches(rows: Sequence[Row], sizes: Sequence[int], batch: int) -> Iterator[tuple[I64, list[Row]]]:
+    """Rows of one size together, the smallest first: which they are, and always `batch` of them, as one shape is run. A short batch repeats
+    its first row."""
+    lengths = np.array(sizes, np.int64)
+    order = np.argsort(lengths, kind="stable")
+    edges = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        for at in range(low, high, batch):
+            mine = order[at : min(at + batch, high)]
+            yield mine, [rows[int(mine[line] if line < len(mine) else mine[0])] for line in range(batch)]

@@ -12,7 +12,6 @@ Settings, mappings and draws are those of `dp_mlm`; no bounds are asked for. Cos
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,9 +19,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from sanitize.edit.dp_mlm import DpMlm
-from sanitize.errors import PlanError
 from sanitize.exponential import inverse
-from sanitize.masked import Row, sha256_of
+from sanitize.masked import Row
 
 
 class CosineMlm(DpMlm):
@@ -32,12 +30,7 @@ class CosineMlm(DpMlm):
 
     def settled(self) -> Self:
         """The same with the model's hash."""
-        if not self.model:
-            return self
-        known = sha256_of(Path(self.model))
-        if self.model_sha256 not in ("", known):
-            raise PlanError(f"model = {self.model!r}: is not the model that the plan was made with (model_sha256)")
-        return self.model_copy(update={"model_sha256": known})
+        return self.model_copy(update={"model_sha256": self._hash()}) if self.model else self
 
     def spends(self) -> dict[str, Any]:
         """One draw, of which nothing is claimed."""
@@ -49,13 +42,7 @@ class CosineMlm(DpMlm):
             "shared": self.mapping == "corpus",
             "by_document": "",
             "top": self.top,
-            "targets": list(self.targets),
-            "mapping": self.mapping,
-            "casing": self.casing,
-            "where": bool(self.where),
-            "model_sha256": self.model_sha256,
-            "own_model": self.own_model,
-            "part_version": self.VERSION,
+            **self._settings(),
         }
 
     def _chosen(self, rows: list[Row], at: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

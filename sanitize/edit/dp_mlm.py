@@ -119,10 +119,7 @@ class DpMlm(Editor):
         """The same with the model's hash and bounds, so that another model is another plan."""
         if not self.model:
             return self
-        folder = Path(self.model)
-        known = sha256_of(folder)
-        if self.model_sha256 not in ("", known):
-            raise PlanError(f"model = {self.model!r}: is not the model that the plan was made with (model_sha256)")
+        folder, known = Path(self.model), self._hash()
         bounds = Bounds.read(folder)
         given = {"lower": bounds.lower, "upper": bounds.upper, "bounds_source": bounds.source}
         for name, value in given.items():
@@ -134,6 +131,13 @@ class DpMlm(Editor):
                 "take a model of public text, or set own_model = true to go on without the claim"
             )
         return self.model_copy(update={"model_sha256": known, **given})
+
+    def _hash(self) -> str:
+        """The model's hash; PlanError where the plan was made with another one."""
+        known = sha256_of(Path(self.model))
+        if self.model_sha256 not in ("", known):
+            raise PlanError(f"model = {self.model!r}: is not the model that the plan was made with (model_sha256)")
+        return known
 
     def fits(self, schema: pa.Schema | None) -> None:
         """A model is named, and the columns of the condition are there."""
@@ -163,6 +167,12 @@ class DpMlm(Editor):
             "bounds": {"lower": bounds.lower, "upper": bounds.upper, "source": bounds.source},
             "sensitivity": bounds.sensitivity,
             "temperature": bounds.temperature(self.epsilon),
+            **self._settings(),
+        }
+
+    def _settings(self) -> dict[str, Any]:
+        """What a draw in the ledger was made with."""
+        return {
             "targets": list(self.targets),
             "mapping": self.mapping,
             "casing": self.casing,

@@ -25,6 +25,7 @@ from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+U8 = npt.NDArray[np.uint8]
 NAME = "patterns"
 _INSIDE = ("URL",)  # kinds whose values are looked into
 _BEFORE, _AFTER = 48, 16  # bytes of context on either side
@@ -199,12 +200,12 @@ class Patterns:
                 continue
             low = np.maximum(starts[rows] - _BEFORE, buffers.offsets[text_no[rows]])
             high = np.minimum(stops[rows] + _AFTER, buffers.offsets[text_no[rows] + 1])
-            before = _window(buffers, low, starts[rows])
+            before, spelled = _before(buffers, low, starts[rows])
             seen = pl.DataFrame(
                 {
                     "value": pl.Series(distinct.value.take(pa.array(which[rows]))),
                     "before": before,
-                    "spelled": _spelled(buffers, low, starts[rows], before),
+                    "spelled": spelled,
                     "after": _window(buffers, stops[rows], high),
                 }
             )
@@ -367,18 +368,23 @@ def _places(low: I64, high: I64) -> I64:
 
 def _window(buffers: Buffers, low: I64, high: I64) -> pl.Series:
     """The bytes of each range, whether ranges overlap or not; those beyond ASCII as blanks."""
-    data = buffers.data[_places(low, high)]
-    return parted(np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(high - low)]))
+    return _plain(buffers.data[_places(low, high)], high - low)
 
 
-def _spelled(buffers: Buffers, low: I64, high: I64, plain: pl.Series) -> pl.Series:
-    """The bytes of each range in their own letters, but for those of a character that began before it; `plain`: the same in ASCII."""
+def _plain(data: U8, sizes: I64) -> pl.Series:
+    """Bytes in pieces of these sizes; those beyond ASCII as blanks."""
+    return parted(np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def _before(buffers: Buffers, low: I64, high: I64) -> tuple[pl.Series, pl.Series]:
+    """The same, and the bytes of each range in their own letters, but for those of a character that began before it."""
     data = buffers.data[_places(low, high)]
+    plain = _plain(data, high - low)
     if not (data > 127).any():
-        return plain
+        return plain, plain
     for _ in range(3):  # a character has up to three bytes behind its first
         low = low + ((low < high) & ((buffers.data[np.minimum(low, len(buffers.data) - 1)] & 0xC0) == 0x80))
-    return pl.Series(cut(buffers, low, high), dtype=pl.String)
+    return plain, parted(buffers.data[_places(low, high)], np.concatenate([[0], np.cumsum(high - low)]))
 
 
 def _together(found: list[Sections]) -> Sections:
