@@ -9,6 +9,7 @@ leading zeros; IPv6 in the form of RFC 5952.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -102,6 +103,30 @@ def _canonical(value: str) -> str:
         return str(ipaddress.IPv6Address(value))
     except ValueError:
         return value.lower()
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(entries: Iterable[str]) -> list[Network]:
+    """The networks among the entries of a list, in CIDR notation (RFC 4632, RFC 4291); bits beyond the prefix do not count. Raises
+    ValueError for what has a `/` and is none."""
+    return [ipaddress.ip_network(entry.strip(), strict=False) for entry in entries if "/" in entry]
+
+
+def within(forms: pl.Series, known: Sequence[Network]) -> pl.Series:
+    """Which addresses, in their identity form, lie in one of some networks."""
+    four = forms.str.extract_groups(r"\A([0-9]+)[.]([0-9]+)[.]([0-9]+)[.]([0-9]+)\z").struct.unnest().cast(pl.Int64)
+    number = four.select(pl.fold(pl.lit(0, pl.Int64), lambda whole, octet: whole * 256 + octet, pl.all())).to_series()
+    found = pl.Series([False] * len(forms), dtype=pl.Boolean)
+    sixes = [network for network in known if network.version == 6]
+    for network in known:
+        if network.version == 4:
+            found |= number.is_between(int(network.network_address), int(network.broadcast_address)).fill_null(False)
+    rows = number.is_null().arg_true()
+    # ipaddress has no columnar form; distinct addresses of the sixth version are few
+    held = [any(ipaddress.IPv6Address(form) in network for network in sixes) for form in forms.gather(rows)] if sixes else []
+    return found.scatter(rows, held) if held else found
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
