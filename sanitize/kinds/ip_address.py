@@ -2,7 +2,7 @@
 
 Four dotted numbers are as often a version, a section or the middle of an OID: the pattern takes further groups along so that the
 check can refuse them (`groups`), and the word before them where it says what they are (`version 12.1.0.3`); numbers that are all
-below ten are a `version` too, and loopback, netmasks and the null addresses say nothing about anyone (`reserved`). Identity: no
+below ten are a `version` too; eight pairs are the fingerprint of a key (`groups`); loopback, netmasks and the null addresses say nothing about anyone (`reserved`). Identity: no
 leading zeros; IPv6 in the form of RFC 5952.
 """
 
@@ -70,9 +70,10 @@ def _check(values: pl.Series) -> pl.Series:
     )
     reasons = pl.DataFrame({"value": values}).select(four).to_series()
     # ipaddress has no columnar form: it is asked about unusual forms only
-    asked = six & ~(values.str.contains(_CANONICAL) & values.str.contains("[0-9]"))
-    usual = (six & ~asked).arg_true()
-    reasons = reasons.scatter(usual, pl.Series([None] * len(usual), dtype=pl.String))
+    pairs = values.str.contains(r"\A[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){7}\z")  # a network's first group has four digits
+    asked = six & ~pairs & ~(values.str.contains(_CANONICAL) & values.str.contains("[0-9]"))
+    usual = (six & ~asked & ~pairs).arg_true()
+    reasons = reasons.scatter(usual, pl.Series([None] * len(usual), dtype=pl.String))  # pairs have no four groups between dots
     return reasons.scatter(asked.arg_true(), [_why_not(value) for value in values.filter(asked)])
 
 

@@ -1,8 +1,8 @@
-"""Keys, tokens and passwords that say themselves what they are: by the prefix of their issuer, as a private key block, or as the
-`user:password` of a URL of any scheme.
+"""Keys, tokens and passwords that say themselves what they are: by the prefix of their issuer, behind the name that a vendor's settings
+give them (`AccountKey=`, `aws_secret_access_key`), as a private key block, or as the `user:password` of a URL of any scheme.
 
-A prefix alone is no proof, so lengths and alphabets are those that the issuers use. A password in prose or in a settings file is not
-found: nothing tells it from a word. Of `https://user:pw@example.com/` the value is `user:pw`; with fewer than six characters it is
+A prefix alone is no proof, so lengths and alphabets are those that the issuers use. Any other password in prose or in a settings file is
+not found: nothing tells it from a word. Of `https://user:pw@example.com/` the value is `user:pw`; with fewer than six characters it is
 refused (`short`), since such a pair stands for too much elsewhere. A name alone before the `@` is left to EMAIL_ADDRESS. Identity: as
 written; of key blocks, without blanks.
 """
@@ -26,6 +26,7 @@ _ISSUED = (
     ("xox[abeoprs]-", f"[0-9]{_MOST}{{9,}}"),  # Slack
     ("xapp-", f"[0-9]-{_MOST}{{20,}}"),
     ("hooks[.]slack[.]com/services/T", "[A-Z0-9]{8,11}/B[A-Z0-9]{8,11}/[A-Za-z0-9]{24}"),
+    ("hooks[.]slack[.]com/(?:workflows|triggers)/", "[A-Z0-9]{9,12}/[A-Z0-9]{9,20}/(?:[0-9]{9,20}/)?[A-Za-z0-9]{24,32}"),
     ("AIza", f"{_MOST}{{35}}"),  # Google
     ("GOCSPX-", f"{_MOST}{{28}}"),
     ("ya29[.]", f"{_MOST}{{20,}}"),
@@ -45,6 +46,19 @@ _ISSUED = (
     ("gsk_", "[A-Za-z0-9]{52}"),  # Groq
     ("hvs[.]", f"{_MOST}{{24,}}"),  # HashiCorp Vault
     ("lin_api_", "[A-Za-z0-9]{40}"),  # Linear
+    ("", f"[0-9]{{8,10}}:{_MOST}{{35}}"),  # Telegram: the number of a bot, which goes with its token
+)
+# (name in a settings file or a connection string, the key behind it)
+_NAMED = (
+    (
+        rf"{BOUND}(?:[Aa]ccount[Kk]ey|SharedAccessKey)=",
+        "[A-Za-z0-9+/]{43}(?:[A-Za-z0-9+/]{43}=)?=",
+    ),  # Azure: 64 bytes for storage, 32 for queues
+    (
+        rf"{BOUND}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)[\"']? {{0,2}}[:=] {{0,2}}[\"']?",
+        "[A-Za-z0-9/+]{40}",
+    ),
+    ("/bot", f"[0-9]{{8,10}}:{_MOST}{{35}}"),  # Telegram, in the path of its API
 )
 _TOKEN = "|".join(prefix + rest for prefix, rest in _ISSUED)
 _OPEN, _CLOSE = (rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END"))
@@ -102,11 +116,11 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
-    pattern=rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@",
+    pattern=rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@|{'|'.join(name + key for name, key in _NAMED)}",
     check=_check,
     normalise=_normalise,
     fake=_fake,
-    lead="://",
+    lead=f"://|{'|'.join(name for name, _ in _NAMED)}",
     trail="@",
     rank=15,
 )
