@@ -2,8 +2,8 @@
 
 Four dotted numbers are as often a version, a section or the middle of an OID: the pattern takes further groups along so that the
 check can refuse them (`groups`), and the word before them where it says what they are (`version 12.1.0.3`); numbers that are all
-below ten are a `version` too; eight pairs are the fingerprint of a key (`groups`); loopback, netmasks and the null addresses say nothing about anyone (`reserved`). Identity: no
-leading zeros; IPv6 in the form of RFC 5952.
+below ten are a `version` too. Eight pairs of hexadecimal digits are the fingerprint of a key (`groups`). Loopback, netmasks and the null
+addresses say nothing about anyone (`reserved`). Identity: no leading zeros; IPv6 in the form of RFC 5952.
 """
 
 from __future__ import annotations
