@@ -13,8 +13,8 @@ address without a blank, and is no part of it.
 
 Hidden forms must say both: `at` and `dot` as words, with a top-level domain that is no English word; or `at` between brackets; or `@` and
 `dot`. Local parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`). `at`
-alone, as mail archives write it (`bob at example.com`), says an address between `<` and `>` or in brackets, behind the name of a header
-field, and in the line that opens a mail of an mbox; elsewhere it is prose. An `@` may be an entity (`&#64;`) or quoted-printable
+alone, as mail archives write it (`bob at example.com`), says an address between `<` and `>`, in brackets, and behind the name of a header
+field; elsewhere it is prose. An `@` may be an entity (`&#64;`) or quoted-printable
 (`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is none), and a local part may be quoted (`"bob"@example.com`).
 """
 
@@ -45,7 +45,7 @@ _ESCAPED = "=(?:09|0A|0D|20|22|27|28|2C|3A|3B|3C|5B)"
 _FIRST = rf"(?:(?:=3D|{BOUND})[A-Za-z0-9_]|{_ESCAPED}[A-Za-z]|[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
 _LOCAL = rf"{_FIRST}[{_LETTERS}]*(?:{_SEPARATOR}+[{_LETTERS}]+){{0,16}}{_SEPARATOR}*"
 _CODED = "%40|=40|&(?:#64|#[xX]40|commat);"  # in a URL, quoted-printable, HTML
-_AT = rf"(?:[@\uff20]|{_CODED}|{_OPEN}(?:at|AT|At|@){_SHUT} ?)"
+_AT = rf"(?:[@\uff20]|%40|{_OPEN}(?:at|AT|At|@){_SHUT} ?)"
 _LABEL = rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_ANY}{_UNSEEN}-]|{_BREAK})*"
 _DOT = rf"(?:[.](?:{_BREAK})?|[\uff0e\u3002]|{_OPEN}(?:dot|DOT|Dot|[.]){_SHUT} ?)"
 _TLD = (
@@ -57,19 +57,30 @@ _WORDS = (  # no word of a language that a sentence goes on with, as in, is, it,
     "(?:com|org|net|edu|gov|mil|info|biz|name|io|ai|dev|app|uk|de|fr|es|nl|pl|se|fi|dk|ch|ca|au|nz|jp|cn|kr|br|ru|cz|eu|ie|mx|za|"
     "COM|ORG|NET|EDU|GOV|Com|Org|Net|Edu)"
 )
-_QUOTED = '"[A-Za-z0-9._+\' -]+"'
-_WRITTEN = rf"(?:{_LOCAL}|{_QUOTED}){_AT}(?:{_LABEL}{_DOT})+{_TLD}"
+_PLAIN = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+_HOST = "(?:[A-Za-z0-9-]+[.])+[A-Za-z][A-Za-z]+"
+_WRITTEN = rf"{_LOCAL}{_AT}(?:{_LABEL}{_DOT})+{_TLD}"
 # `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`, `bob@example dot com`
 _SAID = "(?:dot|DOT|Dot)"
 _SPOKEN = (
-    rf"[A-Za-z0-9_]+(?:(?:[._+-]| {_SAID} )[A-Za-z0-9_]+){{0,4}}(?: (?:at|AT|At) |@)"
+    rf"{BOUND}[A-Za-z0-9_]+(?:(?:[._+-]| {_SAID} )[A-Za-z0-9_]+){{0,4}}(?: (?:at|AT|At) |@)"
     rf"(?:[A-Za-z0-9-]+(?:[.]| {_SAID} )){{0,3}}[A-Za-z0-9-]+ {_SAID} {_WORDS}{BOUND}"
 )
-# `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`, `From bob at example.com  Mon May 14 ...`
-_ARCHIVED = r"[A-Za-z0-9_]+(?:[.+_-]+[A-Za-z0-9_]+)* at [A-Za-z0-9-]+(?:[.][A-Za-z0-9-]+)*[.][A-Za-z][A-Za-z]+"
-_FIELD = "(?:From|FROM|To|TO|Cc|CC|Bcc|Reply-To|Sender|Author): {0,2}"
-_DAY = " {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) "
-_ARCHIVE = rf"<{_ARCHIVED}>|[(]{_ARCHIVED}[)]|{BOUND}(?:{_FIELD}{_ARCHIVED}{BOUND}|From {_ARCHIVED}{_DAY})"
+# what few texts hold, with the words that each form has
+_RARE = (
+    ((" dot ", " DOT ", " Dot "), _SPOKEN),
+    (
+        ("=40", "&#64;", "&#x40;", "&#X40;", "&commat;"),
+        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|&(?:#64|#[xX]40|commat);){_HOST}",
+    ),
+)
+# `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
+# no host here, as the candidate would take a URL along
+_ARCHIVED = rf"{_PLAIN} at (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
+_LEAD = "[<(:] ?"
+_QUOTED = rf"\"[A-Za-z0-9._+-]+\"@{_HOST}"  # no blanks in it: a quotation would be searched to its end
+_ALWAYS = f"{_WRITTEN}|{_QUOTED}|{_LEAD}{_ARCHIVED}"
+_FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _PROSE = (  # before `at`, in a sentence about a place on the web
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
     "is are be was were been available site website page web info information details shop live watch check meet met work works working "
@@ -104,6 +115,19 @@ def _check(values: pl.Series) -> pl.Series:
     prose |= escape
     reason = pl.when(asset).then(pl.lit("file_name")).when(remote).then(pl.lit("remote")).when(prose).then(pl.lit("words"))
     return pl.select(reason).to_series()
+
+
+def _doubtful(values: pl.Series) -> pl.Series:
+    """What has `at` alone."""
+    return values.str.contains(rf"\A{_ARCHIVED}\z")
+
+
+def _context(seen: pl.DataFrame) -> pl.Series:
+    """Between brackets of one sort, or behind the name of a header field."""
+    before, after = pl.col("before"), pl.col("after")
+    angles = before.str.ends_with("<") & after.str.starts_with(">")
+    brackets = before.str.ends_with("(") & after.str.starts_with(")")
+    return seen.select(angles | brackets | before.str.contains(_FIELD)).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -282,8 +306,10 @@ def _stores() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_], npt.NDA
 KIND = Kind(
     name="EMAIL_ADDRESS",
     about="a mail address",
-    pattern=rf"{BOUND}{_SPOKEN}|{_WRITTEN}|{_ARCHIVE}",
-    gate=((" dot ", " DOT ", " Dot "), rf"{_WRITTEN}|{_ARCHIVE}"),
+    pattern="|".join([*(form for _, form in _RARE), _ALWAYS]),
+    gate=(*_RARE, ((), _ALWAYS)),
+    doubtful=_doubtful,
+    context=_context,
     accepts=_accepts,
     check=_check,
     normalise=_normalise,
@@ -292,7 +318,6 @@ KIND = Kind(
     split=_split,
     # `bob@example.com2nd` and `bob@example.com_x` hold an address all the same
     not_after=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-    lead=f"=3D|{_ESCAPED}|[(]|{_FIELD}|From ",
-    trail=f"[)]|{_DAY}",
+    lead=f"=3D|{_ESCAPED}|{_LEAD}",
     rank=20,
 )

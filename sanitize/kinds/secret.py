@@ -46,7 +46,6 @@ _ISSUED = (
     ("gsk_", "[A-Za-z0-9]{52}"),  # Groq
     ("hvs[.]", f"{_MOST}{{24,}}"),  # HashiCorp Vault
     ("lin_api_", "[A-Za-z0-9]{40}"),  # Linear
-    ("", f"[0-9]{{8,10}}:{_MOST}{{35}}"),  # Telegram: the number of a bot, which goes with its token
 )
 # (name in a settings file or a connection string, the key behind it)
 _NAMED = (
@@ -58,8 +57,8 @@ _NAMED = (
         rf"{BOUND}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)[\"']? {{0,2}}[:=] {{0,2}}[\"']?",
         "[A-Za-z0-9/+]{40}",
     ),
-    ("/bot", f"[0-9]{{8,10}}:{_MOST}{{35}}"),  # Telegram, in the path of its API
 )
+_BOT = f"[0-9]{{8,10}}:AA{_MOST}{{33}}"  # Telegram: the number of a bot, which goes with its token
 _TOKEN = "|".join(prefix + rest for prefix, rest in _ISSUED)
 _OPEN, _CLOSE = (rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END"))
 # a hyphen stands alone in the headers of a block (`DEK-Info`): one that was cut off does not run into the next
@@ -69,8 +68,14 @@ _PAIR = f"{_USER}*:(?:{_USER}|:)+"
 _PARTS = (  # head and neck stay, body and tail are drawn
     rf"(?s)\A(?<head>{_OPEN})(?<body>.*)(?<neck>{_CLOSE})(?<tail>)\z",
     r"\A(?<head>eyJ)(?<body>[^.]*)(?<neck>[.]eyJ)(?<tail>.*)\z",
+    r"\A(?<head>)(?<body>[0-9]{8,10})(?<neck>:AA)(?<tail>.{33})\z",
     r"\A(?<head>hooks[.]slack[.]com/services/T)(?<body>[^/]*)(?<neck>/B)(?<tail>.*)\z",
     rf"(?s)\A(?<head>(?:{'|'.join(prefix for prefix, _ in _ISSUED)})?)(?<body>.*)(?<neck>)(?<tail>)\z",
+)
+_GATE = (
+    (("ccountKey=", "ccountkey=", "SharedAccessKey=", "aws_secret_", "AWS_SECRET_", "ecretAccessKey"), "|".join(map("".join, _NAMED))),
+    ((":AA",), rf"(?:{BOUND}|/bot){_BOT}"),
+    ((), rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@"),
 )
 _HEX = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
 
@@ -116,11 +121,12 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
-    pattern=rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@|{'|'.join(name + key for name, key in _NAMED)}",
+    pattern="|".join(form for _, form in _GATE),
+    gate=_GATE,
     check=_check,
     normalise=_normalise,
     fake=_fake,
-    lead=f"://|{'|'.join(name for name, _ in _NAMED)}",
+    lead=f"://|/bot|{'|'.join(name for name, _ in _NAMED)}",
     trail="@",
     rank=15,
 )

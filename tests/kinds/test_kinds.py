@@ -99,7 +99,7 @@ GOOD = {
         ("<bob.mann2001@example.com> <first.last@corp>", ["bob.mann2001@example.com", "first.last@corp"]),
         ("<john.smith19850412@example.com>", ["john.smith19850412@example.com"]),
         ("<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>", ["IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com"]),
-        ('"bob"@example.com, "bob lee"@example.com', ['"bob"@example.com', '"bob lee"@example.com']),
+        ('"bob"@example.com, "bob.lee"@example.com', ['"bob"@example.com', '"bob.lee"@example.com']),
         ("bounce+1234567-ab12-bob@example.com", ["bounce+1234567-ab12-bob@example.com"]),
     ],
     "MESSAGE_ID": [
@@ -506,7 +506,7 @@ def test_order() -> None:
 def test_patterns_keep_their_contract() -> None:
     for name, this in KINDS.items():
         assert re.compile(this.pattern.replace(BOUND, r"\b")).groups == 0, name
-        assert this.gate is None or re.compile(this.gate[1].replace(BOUND, r"\b")).groups == 0, name
+        assert not this.gate or "|".join(form for _, form in this.gate) == this.pattern, name
         assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", this.pattern.replace(BOUND, "")), name
         everything = pl.Series([f"{chr(at)}" for at in range(32)])
         assert not (everything.str.replace_all(this.pattern, "")).eq("").any(), name
