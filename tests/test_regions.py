@@ -97,5 +97,5 @@ def test_no_number_is_elsewhere(kind: Kind) -> None:
 def test_the_numeric_kinds_are_those_of_the_later_turns() -> None:
     """Ages and dates may be said in words, and take their whole turn along."""
     others = {kind.name for kind in every_kind().values() if kind.pattern and kind.turn > 1 and not kind.numeric}
-    assert others == {"AGE", "DATE_TIME"}
+    assert others == {"AGE", "DATE_TIME", "USER_NAME"}
     assert all(kind.turn > 1 for kind in NUMBERED)

@@ -9,7 +9,7 @@ identifiers are asked by country. Costs about three passes, 100 MB per CPU-secon
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -341,14 +341,10 @@ def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
 
 
 def _pattern(seen: Buffers, kinds: list[Kind]) -> str:
-    """The alternation of kinds for a column of texts; what needs a word that no text holds is left out, which finds the same."""
-    texts, words = pl.Series(seen.column()), {word for kind in kinds for some, _ in kind.gate for word in some}
-
-    def held(some: Collection[str]) -> bool:
-        return bool(texts.str.contains("|".join(map(pl.escape_regex, sorted(some)))).any())
-
-    rare = bool(words) and held(words)  # one look for all words, since most texts hold none
-    return "|".join(form for kind in kinds for some, form in kind.gate or (((), kind.pattern),) if not some or (rare and held(some)))
+    """The alternation of kinds for a column of texts; what needs something that no text holds is left out, which finds the same."""
+    texts = pl.Series(seen.column())
+    pairs = [pair for kind in kinds for pair in kind.gate or (("", kind.pattern),)]
+    return "|".join(form for needs, form in pairs if not needs or texts.str.contains(needs).any())
 
 
 def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:

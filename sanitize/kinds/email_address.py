@@ -66,20 +66,19 @@ _SPOKEN = (
     rf"{BOUND}[A-Za-z0-9_]+(?:(?:[._+-]| {_SAID} )[A-Za-z0-9_]+){{0,4}}(?: (?:at|AT|At) |@)"
     rf"(?:[A-Za-z0-9-]+(?:[.]| {_SAID} )){{0,3}}[A-Za-z0-9-]+ {_SAID} {_WORDS}{BOUND}"
 )
-# what few texts hold, with the words that each form has
-_RARE = (
-    ((" dot ", " DOT ", " Dot "), _SPOKEN),
-    (
-        ("=40", "&#64;", "&#x40;", "&#X40;", "&commat;"),
-        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|&(?:#64|#[xX]40|commat);){_HOST}",
-    ),
-)
 # `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
 # no host here, as the candidate would take a URL along
 _ARCHIVED = rf"{_PLAIN} at (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
 _LEAD = "[<(:] ?"
-_QUOTED = rf"\"[A-Za-z0-9._+-]+\"@{_HOST}"  # no blanks in it: a quotation would be searched to its end
-_ALWAYS = f"{_WRITTEN}|{_QUOTED}|{_LEAD}{_ARCHIVED}"
+_GATE = (  # with what a text must hold for each form
+    (" dot | DOT | Dot ", _SPOKEN),
+    (
+        "=40|&#64;|&#[xX]40;|&commat;",
+        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|&(?:#64|#[xX]40|commat);){_HOST}",
+    ),
+    (_LEAD + _ARCHIVED, _LEAD + _ARCHIVED),
+    ("", rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
+)
 _FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _PROSE = (  # before `at`, in a sentence about a place on the web
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
@@ -111,15 +110,17 @@ def _check(values: pl.Series) -> pl.Series:
         said = values.str.to_lowercase().str.extract_groups(r"\A(.*?) at ([^ .]+)").struct.unnest()
         ordinary = said.to_series(0).is_in(_PROSE.split()) | said.to_series(1).is_in(_PLACES)
         prose = hidden & ordinary.fill_null(False)
-    escape = values.str.contains("=40", literal=True) & ~values.str.contains(rf"[^=]=40[A-Za-z][^@]*[.]{_WORDS}\z|@")
-    prose |= escape
+    escape = values.str.contains("=40", literal=True)
+    if escape.any():
+        prose |= escape & ~values.str.contains(rf"[^=]=40[A-Za-z][^@]*[.]{_WORDS}\z|@")
     reason = pl.when(asset).then(pl.lit("file_name")).when(remote).then(pl.lit("remote")).when(prose).then(pl.lit("words"))
     return pl.select(reason).to_series()
 
 
 def _doubtful(values: pl.Series) -> pl.Series:
     """What has `at` alone."""
-    return values.str.contains(rf"\A{_ARCHIVED}\z")
+    alone = values.str.contains(" at ", literal=True)
+    return alone & values.str.contains(rf"\A{_ARCHIVED}\z") if alone.any() else alone
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
@@ -306,8 +307,8 @@ def _stores() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_], npt.NDA
 KIND = Kind(
     name="EMAIL_ADDRESS",
     about="a mail address",
-    pattern="|".join([*(form for _, form in _RARE), _ALWAYS]),
-    gate=(*_RARE, ((), _ALWAYS)),
+    pattern="|".join(form for _, form in _GATE),
+    gate=_GATE,
     doubtful=_doubtful,
     context=_context,
     accepts=_accepts,

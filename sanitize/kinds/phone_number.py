@@ -166,10 +166,10 @@ def _check(values: pl.Series) -> pl.Series:
     """`length` for too few or too many digits, `same` where all are zeros, `year` for two years or a day in bare digits, `named` for the
     number of a product or an order."""
     values = _narrow(values)
-    plain = _normalise(values).str.replace(r"x.*\z", "")
+    plain = _identity(values).str.replace(r"x.*\z", "")
     size = plain.str.count_matches("[0-9*]")
     return pl.select(
-        pl.when(values.str.contains(rf"\A(?:{_NAMED})\z"))
+        pl.when(values.str.contains(r"\A[A-Za-z]"))
         .then(pl.lit("named"))
         .when((size < 5) | (size > 15) | ((size > 13) & values.str.contains(r"\A[0-9]*\z")))
         .then(pl.lit("length"))
@@ -183,7 +183,7 @@ def _check(values: pl.Series) -> pl.Series:
 def _doubtful(values: pl.Series) -> pl.Series:
     """All but what a numbering plan knows, and masked numbers of a full length."""
     values = _narrow(values)
-    number = _normalise(values).str.replace(r"x.*\z", "")
+    number = _identity(values).str.replace(r"x.*\z", "")
     masked = number.str.contains("*", literal=True)
     known = (masked & (number.str.len_bytes() >= 10)).to_numpy()
     america = number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.contains(rf"\A(?:{_AMERICA}{_EXTENSION})\z")
@@ -267,7 +267,10 @@ def _narrow(values: pl.Series) -> pl.Series:
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    values = _narrow(values)
+    return _identity(_narrow(values))
+
+
+def _identity(values: pl.Series) -> pl.Series:
     masked = values.str.contains(_IS_MASKED)
     if masked.any():
         plain = values.filter(masked).str.replace_all("[Xx]", "*").str.replace_all("[^0-9*+]", "")
@@ -286,7 +289,7 @@ def _plainly(values: pl.Series) -> pl.Series:
     keep[trunk[np.append(True, np.diff(row[trunk]) > 0)[: len(trunk)]]] = False
     digit = np.flatnonzero(keep)
     count = np.bincount(row[digit], minlength=len(values))
-    plus = np.append(flat, np.uint8(0))[starts] == ord("+")
+    plus = (np.append(flat, np.uint8(0))[starts] == ord("+")) & (stops > starts)
     # the first two digits of each value
     first = np.concatenate([[0], np.cumsum(count)])
     padded = np.append(flat[digit], np.zeros(2, np.uint8))
@@ -388,7 +391,7 @@ KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
     pattern=f"{_WIDE}|{_NARROW}",
-    gate=((tuple(_WIDE_DIGITS), _WIDE), ((), _NARROW)),
+    gate=(("[\uff10-\uff19]", _WIDE), ("", _NARROW)),
     turn=3,
     numeric=True,
     check=_check,

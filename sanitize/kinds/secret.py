@@ -73,9 +73,11 @@ _PARTS = (  # head and neck stay, body and tail are drawn
     rf"(?s)\A(?<head>(?:{'|'.join(prefix for prefix, _ in _ISSUED)})?)(?<body>.*)(?<neck>)(?<tail>)\z",
 )
 _GATE = (
-    (("ccountKey=", "ccountkey=", "SharedAccessKey=", "aws_secret_", "AWS_SECRET_", "ecretAccessKey"), "|".join(map("".join, _NAMED))),
-    ((":AA",), rf"(?:{BOUND}|/bot){_BOT}"),
-    ((), rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@"),
+    (
+        "ccount[Kk]ey=|SharedAccessKey=|aws_secret_|AWS_SECRET_|ecretAccessKey|:AA",
+        "|".join([*map("".join, _NAMED), rf"(?:{BOUND}|/bot){_BOT}"]),
+    ),
+    ("", rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@"),
 )
 _HEX = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
 

@@ -1,0 +1,71 @@
+"""User names and handles: found where the text says that they are, and nowhere else. All people in it are invented."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sanitize.find.patterns import Patterns
+from sanitize.keyed import Draws, Key
+from sanitize.kinds.user_name import KIND
+
+FINDER = Patterns(Key.from_seed(3), named=("USER_NAME",))
+
+
+def found(text: str) -> list[str]:
+    seen = FINDER.run(pa.array([text], pa.large_string()))
+    rows = zip(seen.start.tolist(), seen.stop.tolist(), seen.distinct.kind[seen.which].tolist(), strict=True)
+    return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("thanks @ann_lee, see you", ["ann_lee"]),
+        ('@ann_lee hello (@Bob99) "@cy_d" @ann_lee\'s', ["ann_lee", "Bob99", "cy_d", "ann_lee"]),
+        ("写 @ann_lee.", ["ann_lee"]),
+        ("user: alee", ["alee"]),
+        ("Username = a.lee, login:alee7 handle: @alee", ["a.lee", "alee7", "alee"]),
+        ('{"username": "a-lee", "user_id": "al33"}', ["a-lee", "al33"]),
+        ("cd /home/alee/src and /Users/Ann/Desktop, C:\\Users\\alee\\x C:\\\\Users\\\\bee", ["alee", "Ann", "alee", "bee"]),
+        ("file:///home/alee/notes", ["alee"]),
+        ("nick: alee.", ["alee"]),
+    ],
+)
+def test_takes(text: str, names: list[str]) -> None:
+    assert found(text) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ann_lee wrote, and the user alee answered",
+        "bob@example.com and @example.com, foo@bar",
+        "@override(x) @media{ @property\n @param x @@ -1,2 +3 @@",
+        "user: root, login: admin, username: password, user: x",
+        "/home/user/x /Users/Shared/x /home /homes/alee",
+        "https://example.com/home/alee/ https://example.com/@alee www.example.com/Users/alee",
+        "user:alee@example.com superuser: alee abuser=alee",
+        "npm i @scope/pkg, x@y, a/@b, 5@home",
+        "user: " + "a" * 33,
+        "",
+    ],
+)
+def test_takes_nothing(text: str) -> None:
+    assert found(text) == []
+
+
+def test_one_name_in_several_places_is_one_value() -> None:
+    seen = FINDER.run(pa.array(["@ALee, user: alee in /home/alee/x"], pa.large_string()))
+    assert len(seen.which) == 3 and len(set(seen.distinct.value_id[seen.which].tolist())) == 1
+
+
+def test_fakes_keep_the_shape_and_are_found_again() -> None:
+    values = pl.Series("value", ["ann_lee", "Bob99", "a.lee", "x7"] * 25)
+    rows = np.arange(len(values), dtype=np.uint64)
+    fakes = KIND.fake(values, Draws.at(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
+    assert KIND.check is not None and (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.98
+    assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list() and KIND.takes(pl.DataFrame({"value": fakes})).all()
+    assert [found(f"user: {fake}, yes") for fake in fakes] == [[fake] for fake in fakes]
