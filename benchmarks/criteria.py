@@ -81,7 +81,8 @@ def own(asked: argparse.Namespace, folder: Path) -> Path | None:
     if asked.documents is None:
         return folder / "own" / "data"
     table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])
-    some = np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0), kind="stable")[: asked.documents])
+    # lots of their own: the first by the lots that `split` draws, too, would all fall into its first part
+    some = np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0, what=b"own"), kind="stable")[: asked.documents])
     (folder / "own-some").mkdir()
     pq.write_table(table.take(pa.array(some)), folder / "own-some" / "texts.parquet")
     return folder / "own-some"
@@ -94,10 +95,10 @@ def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, 
     return {name: table.filter(pa.array(part == number)) for number, name in enumerate(shares)}
 
 
-def lots(doc_ids: Sequence[str], seed: int) -> npt.NDArray[np.float64]:
-    """A number below 1 for each id, which hangs on it and the seed alone; some thousand documents, once a script."""
+def lots(doc_ids: Sequence[str], seed: int, *, what: bytes = b"") -> npt.NDArray[np.float64]:
+    """A number below 1 for each id, which hangs on it, the seed and `what` it is for alone; some thousand documents, once a script."""
     key = seed.to_bytes(8, "little")
-    digests = [hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key).digest() for doc_id in doc_ids]
+    digests = [hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=what).digest() for doc_id in doc_ids]
     return np.array([int.from_bytes(digest, "little") / 2**64 for digest in digests])
 
 

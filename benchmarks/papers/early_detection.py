@@ -326,9 +326,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         data = own(asked, folder)
         seeds = [one_seed(folder / f"seed-{seed}", size, seed, data) for seed in range(asked.seeds or size.seeds)]
         told, tables = criteria(seeds)
+    there = {name: one.num_rows for name, one in seeds[0].tables.items()}
     scaled = (
-        f"{size.layers} layers of width {size.width} from scratch on {size.public} invented public texts, {size.private} private ones, "
-        f"{size.epochs} epochs, {len(seeds)} seeds; the paper tunes models of 1.4 to 70 billion parameters on 5,000 samples for 8 epochs."
+        f"{size.layers} layers of width {size.width} from scratch on {there['public']}{'' if data else ' invented'} public texts, "
+        f"{there['private']} private ones, {size.epochs} epochs, {len(seeds)} seeds; the paper tunes models of 1.4 to 70 billion "
+        "parameters on 5,000 samples for 8 epochs."
     )
     return finish("early_detection", asked, told, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
 

@@ -430,8 +430,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = Path(asked.dir or scratch)
         seeds = [one_seed(folder / f"seed-{seed}", size, seed, asked) for seed in range(asked.seeds or size.seeds)]
         told, tables = criteria(seeds)
+    members = seeds[0].tables["graph"][0]
     scaled = (
-        f"BERT of {size.layers} layers and width {size.width} from scratch, {size.people} people with {size.each} notes, "
+        f"BERT of {size.layers} layers and width {size.width} from scratch, {members['people']} people with {members['documents']} texts, "
         f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million "
         "parameters on 928 reports for up to 32 epochs."
     )

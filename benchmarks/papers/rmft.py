@@ -296,8 +296,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         if asked.dir is None:
             shutil.rmtree(home, ignore_errors=True)
+    mails_read = f"{size.mails} invented mails" if asked.data is None else f"{reports[0]['plans']['baseline']['documents_out']} mails"
     scaled = (
-        f"Scaled down: {size.mails} invented mails and a GPT-2 from scratch instead of Enron's 10,000 and GPT2-XL, {size.epochs} epochs, "
+        f"Scaled down: {mails_read} and a GPT-2 from scratch instead of Enron's 10,000 and GPT2-XL, {size.epochs} epochs, "
         f"{size.web} generic prompts and {size.cues} cues, {len(reports)} seeds; directions and ratios are compared, not levels."
     )
     return finish("rmft", asked, criteria(reports), tables=rows(reports), scaled=scaled, seconds=time.monotonic() - began)
