@@ -81,11 +81,17 @@ def own(asked: argparse.Namespace, folder: Path) -> Path | None:
     if asked.documents is None:
         return folder / "own" / "data"
     table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])
-    # lots of their own: the first by the lots that `split` draws, too, would all fall into its first part
-    some = np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0, what=b"own"), kind="stable")[: asked.documents])
     (folder / "own-some").mkdir()
-    pq.write_table(table.take(pa.array(some)), folder / "own-some" / "texts.parquet")
+    pq.write_table(some(table, asked.documents), folder / "own-some" / "texts.parquet")
     return folder / "own-some"
+
+
+def some(table: pa.Table, most: int | None) -> pa.Table:
+    """At most so many documents in their order, drawn by `doc_id`; None: all of them."""
+    if most is None:
+        return table
+    # lots of their own: the first by the lots that `split` draws, too, would all fall into its first part
+    return table.take(pa.array(np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0, what=b"own"), kind="stable")[:most])))
 
 
 def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, pa.Table]:

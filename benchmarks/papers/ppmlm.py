@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 import sanitize
 import train
-from benchmarks.criteria import Criterion, finish, options, split
+from benchmarks.criteria import Criterion, finish, options, some, split
 from benchmarks.papers_texts import notes
 from eval.metrics import identifiers, membership
 from eval.metrics.identifiers import Blacklist
@@ -148,7 +148,7 @@ def blacklist_of(told: dict[str, Any]) -> Path:
 
 def by_person(table: pa.Table, size: Size, seed: int, asked: argparse.Namespace) -> dict[str, pa.Table]:
     """Your own documents in two halves, all of a person's in the same; the columns that are needed, with an id."""
-    table = slim(table, asked)
+    table = some(slim(table, asked), asked.documents)
     users = table[asked.user_column]
     halves = split(pa.table({"doc_id": pc.unique(users)}), seed, {"members": 0.5, "others": 0.5})
     found = {}

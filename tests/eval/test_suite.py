@@ -202,6 +202,28 @@ def test_metrics_are_read_strictly() -> None:
         twice.metrics()
 
 
+def test_paths_of_metrics_begin_at_the_suite_and_stay_out_of_the_report(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asked").mkdir()
+    (tmp_path / "asked" / "prompts.txt").write_text("What is new?\n")
+    text = suite.read_text().replace("web = 4", 'prompts = "asked/prompts.txt"').replace("cues = 2", "cues = 0")
+    suite.write_text(text)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    report = evaluate(suite)
+    assert report["runs"]["rmft"]["rows"][-1]["extraction"]["web"]["prompts"] == 1
+    assert report["metrics"][0]["prompts"] == "prompts.txt" and str(tmp_path) not in json.dumps(report)
+    nested = Suite.of(
+        {
+            "runs": {"raw": "r"},
+            "metric": [{"use": "reconstruction", "masked": "m", "work": "/w", "shadow": {"run": "s", "masked": "m", "work": "w"}}],
+        },
+        tmp_path,
+    ).metrics()[0]
+    assert nested.masked == tmp_path / "m" and nested.work == Path("/w") and nested.shadow.run == tmp_path / "s"  # type: ignore[attr-defined]
+
+
 def test_a_figure_is_drawn_to_scale() -> None:
     figure = {"title": "T", "x": "x", "y": "y", "kind": "steps", "series": [("a", [(0.0, 0.0), (10.0, 50.0)]), ("b", [])]}
     drawn = svg(figure, ["a", "b"])
