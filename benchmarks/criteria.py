@@ -60,7 +60,12 @@ def options(about: str | None, **more: Any) -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, help="your own corpus in place of the generated one")
     parser.add_argument("--text-column", default="text", help="with --data: the text; a binary column is read as mail")
     parser.add_argument("--documents", type=int, help="with --data: at most so many documents, drawn by their doc_id")
-    parser.add_argument("--dir", type=Path, help="where shards and checkpoints are kept (default: a folder that is removed at the end)")
+    # whole, so that the same call from another folder goes on with what lies there
+    parser.add_argument(
+        "--dir",
+        type=lambda given: Path(given).resolve(),
+        help="where shards and checkpoints are kept (default: a folder that is removed at the end)",
+    )
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     parser.add_argument("--results", type=Path, default=None, help=f"write the JSON into this folder, too (the kept ones: {RESULTS.name}/)")
     return parser
