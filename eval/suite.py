@@ -217,7 +217,11 @@ def trained_on(run: Run) -> dict[str, Any]:
         "data": keep,
         "recipe_hash": run.recipe.get("recipe_hash"),
         "base_model": None if run.recipe.get("base_model") is None else Path(str(run.recipe["base_model"])).name,
-        "objective": recipe.get("objective", {}),
+        "objective": {
+            key: value.rpartition("/")[2] if isinstance(value, str) else value  # of a path its last name
+            for key, value in recipe.get("objective", {}).items()
+        },
+        "privacy": {"claim": (run.summary.get("privacy") or {}).get("claim")},
         "model": {key: value for key, value in recipe.get("model", {}).items() if key != "path"},
         "settings": {key: recipe.get("run", {}).get(key) for key in ("epochs", "batch", "lr", "schedule", "seed")},
     }
