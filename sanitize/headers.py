@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, arrow, cut, matches
+from sanitize.spans import Buffers, arrow, cut, first_after, last_before, matches
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
@@ -242,13 +242,13 @@ def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     top_end[mail] = high
     top = starts < top_end[text_no]
     found = HeaderLines.empty(len(starts))
+    begin = _lines_of(buffers, text_no, starts, top)
     rows = np.flatnonzero(top)
     if len(rows):
-        _of_blocks(found, rows, buffers, starts[rows], np.searchsorted(mail, text_no[rows]), low, high)
+        _of_blocks(found, rows, buffers, starts[rows], begin[rows], buffers.offsets[text_no[rows] + 1], top_end[text_no[rows]])
     # most lines of a body cannot belong to a field, by their first bytes
     rows = np.flatnonzero(~top)
-    feeds = np.append(np.flatnonzero(buffers.data == 10), -1) if len(rows) else np.empty(0, np.int64)
-    begin = np.maximum(feeds[np.searchsorted(feeds[:-1], starts[rows]) - 1] + 1, buffers.offsets[text_no[rows]])
+    begin = begin[rows]
     first = buffers.data[begin]
     ahead = np.minimum(begin[:, None] + np.arange(2, 16), len(buffers.data) - 1)
     maybe = _SOFT[first] | (_MAYBE[first] & (buffers.data[ahead] == 58).any(axis=1))
@@ -262,37 +262,41 @@ def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     return found
 
 
-def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, place: I64, low: I64, high: I64) -> None:
-    """The header lines of spans in the blocks that texts begin with: `rows` of `found` begin at `starts`, in the blocks `place`."""
-    blocks = Buffers.of(cut(buffers, low, high))
-    data = blocks.data
-    # the lines that begin a field: no white space first, or first in their block
-    feeds = np.flatnonzero(data == 10)
-    begins = np.zeros(len(data) + 1, np.bool_)
-    begins[feeds + 1] = True
-    begins[blocks.offsets] = True
-    line = np.flatnonzero(begins[:-1])
-    folded = _FOLD[data[line]]
-    folded[np.searchsorted(line, blocks.offsets[:-1])] = False
-    hard = np.append(line[~folded], len(data))
-    heads, which = np.unique(np.searchsorted(hard, starts - low[place] + blocks.offsets[place], side="right") - 1, return_inverse=True)
-    start, stop = hard[heads], hard[heads + 1]
+def _lines_of(buffers: Buffers, text_no: I64, starts: I64, folds: npt.NDArray[np.bool_]) -> I64:
+    """The first byte of the line that each span stands in; where it `folds`, of the first of all lines that are one field with it."""
+    text = buffers.offsets[text_no]
+    floor = np.maximum(text, np.append(0, starts[:-1])) if len(starts) else text  # what lies above belongs to the span before, too
+    feed = last_before(buffers, 10, starts, floor)
+    rows = np.flatnonzero(folds & (feed >= 0))
+    while len(rows):
+        rows = rows[_FOLD[buffers.data[feed[rows] + 1]]]
+        feed[rows] = last_before(buffers, 10, feed[rows], floor[rows])
+        rows = rows[feed[rows] >= 0]
+    return np.maximum.accumulate(np.maximum(feed + 1, text))
+
+
+def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, begin: I64, text_end: I64, high: I64) -> None:
+    """The header lines of spans in the blocks that texts begin with: `rows` of `found` begin at `starts`, in lines that begin at `begin`,
+    in blocks up to `high`."""
+    new = np.append(True, np.diff(begin) != 0)
+    which, line, last = np.cumsum(new) - 1, begin[new], starts[np.append(new[1:], True)]
+    text_end, high = text_end[new], high[new]
+    # a line goes on where the next one begins with white space; the last one of a block has its line feed behind the block
+    feed = first_after(buffers, 10, last, high)
+    folds = np.flatnonzero(feed + 1 < high)
+    while len(folds):
+        folds = folds[_FOLD[buffers.data[feed[folds] + 1]]]
+        feed[folds] = first_after(buffers, 10, feed[folds] + 1, high[folds])
+        folds = folds[feed[folds] + 1 < high[folds]]
+    stop = np.minimum(feed + 1, text_end)
     # the name up to the first colon of the line; `header` where that is no field
-    colons = np.append(np.flatnonzero(data == 58), len(data))
-    colon = colons[np.searchsorted(colons, start)]
-    ends = np.append(feeds, len(data))[np.searchsorted(feeds, start)]
-    encoded = cut(blocks, start, np.where(colon < np.minimum(ends, stop), colon, start)).dictionary_encode()
+    colon = first_after(buffers, 58, line, stop)
+    encoded = cut(buffers, line, np.where(colon < stop, colon, line)).dictionary_encode()
     names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-?A-~]+)[ \t]*\z").str.to_lowercase()
     is_field = names.is_not_null().to_numpy()
     code = np.asarray(encoded.indices, np.int64)
     lists = np.array([name in LIST_FIELDS for name in names])
-    block = np.searchsorted(blocks.offsets, start, side="right") - 1
-    shift = low[block] - blocks.offsets[block]
-    # the last line of a block has its line feed behind the block, unless the text ends there
-    text_end = buffers.offsets[np.searchsorted(buffers.offsets, low[block], side="right")]
-    after = np.where(stop == blocks.offsets[block + 1], np.minimum(high[block] + 1, text_end), stop + shift)
-    colon = np.where(is_field[code], colon + shift, -1)
-    found.put(rows, start + shift, after, colon, lists[code], names.fill_null(HEADER), code, which)
+    found.put(rows, line, stop, np.where(is_field[code], colon, -1), lists[code], names.fill_null(HEADER), code, which)
 
 
 def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, text_no: I64, top_end: I64, shift: I64) -> None:

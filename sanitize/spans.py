@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+_STEPS = 64  # windows of 8 bytes that are looked at one by one; beyond, all bytes of the column are
+_SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
 
 
@@ -95,6 +98,63 @@ def splice(buffers: Buffers, starts: I64, stops: I64, replacements: pa.LargeStri
     grown = np.concatenate([[0], np.cumsum(Buffers.of(replacements).lengths - (stops - starts))])
     offsets = buffers.offsets + grown[np.searchsorted(stops, buffers.offsets, side="right")]
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int64)), data)
+
+
+def last_before(buffers: Buffers, byte: int, places: I64, floors: I64) -> I64:
+    """Where each byte of that number stands that is the last one before a place and not before its floor; -1 where there is none."""
+    found = np.full(len(places), -1, np.int64)
+    windows = _windows(buffers)
+    rest, at = np.flatnonzero(places > floors), places.copy()
+    for _ in range(_STEPS):
+        if not len(rest):
+            return found
+        here = at[rest]
+        short = np.maximum(8 - here, 0)  # of a window that would begin before the first byte
+        seen = _equal(windows[np.maximum(here - 8, 0)] << (8 * short).astype(np.uint64), byte)
+        # the highest bit that is set tells the last byte: a double has it as its exponent
+        hit = here - 9 + (np.frexp(seen.astype(np.float64))[1] >> 3)
+        good = (seen != 0) & (hit >= floors[rest])
+        found[rest[good]] = hit[good]
+        at[rest] -= 8
+        rest = rest[(seen == 0) & (here - 8 > floors[rest])]
+    every = np.append(np.flatnonzero(buffers.data == byte), -1)
+    hit = every[np.searchsorted(every[:-1], at[rest]) - 1]
+    found[rest] = np.where(hit >= floors[rest], hit, -1)
+    return found
+
+
+def first_after(buffers: Buffers, byte: int, places: I64, ceilings: I64) -> I64:
+    """Where the first byte of that number stands at a place or after it and before its ceiling; the ceiling where there is none."""
+    found = ceilings.astype(np.int64)
+    windows = _windows(buffers)
+    rest, at = np.flatnonzero(places < ceilings), places.copy()
+    for _ in range(_STEPS):
+        if not len(rest):
+            return found
+        here = at[rest]
+        beyond = np.maximum(here - (len(windows) - 1), 0)  # of a window that would end behind the last byte
+        seen = _equal(windows[here - beyond] >> (8 * beyond).astype(np.uint64), byte)
+        low = seen & (~seen + np.uint64(1))
+        hit = here + (np.frexp(low.astype(np.float64))[1] >> 3) - 1
+        good = (seen != 0) & (hit < ceilings[rest])
+        found[rest[good]] = hit[good]
+        at[rest] += 8
+        rest = rest[(seen == 0) & (here + 8 < ceilings[rest])]
+    every = np.append(np.flatnonzero(buffers.data == byte), len(buffers.data))
+    found[rest] = np.minimum(every[np.searchsorted(every[:-1], at[rest])], ceilings[rest])
+    return found
+
+
+def _windows(buffers: Buffers) -> U64:
+    """The eight bytes from each place on, as one little-endian number; of a shorter column one with zeros behind."""
+    data = buffers.data if len(buffers.data) >= 8 else np.append(buffers.data, np.zeros(8 - len(buffers.data), np.uint8))
+    return np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
+
+
+def _equal(windows: U64, byte: int) -> U64:
+    """The highest bit of each byte that is this one."""
+    other = windows ^ np.uint64(byte * 0x0101010101010101)
+    return ~(((other & _SEVENS) + _SEVENS) | other | _SEVENS)
 
 
 def code_points(buffers: Buffers, text_no: I64, *places: I64) -> tuple[I64, ...]:

@@ -41,6 +41,8 @@ PLACES = pa.schema(
         *((name, _I64) for name in ("line_start", "line_stop", "unit", "head", "tail", "before", "next", "place", "entries")),
     ]
 )
+_ON = ["doc_no", "cell", "start", "value_id"]
+_OF_GOES = [*_ON, "start_byte", "stop_byte"]
 
 
 class HeaderDedup(Editor):
@@ -52,7 +54,8 @@ class HeaderDedup(Editor):
     needs: ClassVar[tuple[str, ...]] = ("header_units", "repeated_things", "header_removals", "removed_by_field")
     looks: ClassVar[Mapping[str, pa.Schema]] = {"places": PLACES}
     cells: ClassVar[Literal["main", "all"]] = "all"
-    _goes: Path = PrivateAttr()
+    _goes: _Goes = PrivateAttr()
+    _reach: tuple[npt.NDArray[np.intp], I64, I64] = PrivateAttr()
 
     @property
     def policy(self) -> Policy:
@@ -103,25 +106,43 @@ class HeaderDedup(Editor):
         return {"scope": self.scope, "by_field": by_field}
 
     def open(self, key: Key, counts: Counts) -> None:
-        """Remember where it stands what goes; each batch reads its own part."""
-        self._goes = counts.tables["goes"]
+        """Remember where it stands what goes; each batch takes its own part."""
+        self._goes = _Goes(counts.tables["goes"])
 
     def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """Nothing in the place of every entry and line that goes."""
-        spans = self._spans(batch.occurrences).unique(["doc_no", "cell", "start_byte"], keep="first", maintain_order=True)
+        frame = batch.occurrences.select(*_ON).with_row_index("row")
+        goes = self._goes.between(*((int(frame["doc_no"][place]) for place in (0, -1)) if frame.height else (0, -1)))
+        goes = goes.with_columns(pl.col(name).cast(frame.schema[name]) for name in _ON)
+        spans = frame.join(goes, on=_ON, how="inner", maintain_order="left").unique(["doc_no", "cell", "start_byte"], maintain_order=True)
         rows = spans["row"].to_numpy().astype(np.intp)
-        return rows, pa.array([""] * len(rows), pa.large_string()), None
+        self._reach = rows, spans["start_byte"].to_numpy(), spans["stop_byte"].to_numpy()
+        return rows, pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), np.int64))), None
 
     def reach(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
-        """The bytes of the entries and lines."""
-        spans = self._spans(batch.occurrences[rows])
-        return spans["start_byte"].to_numpy(), spans["stop_byte"].to_numpy()
+        """The bytes of the entries and lines, as `run` has just found them."""
+        mine, starts, stops = self._reach
+        assert rows is mine or np.array_equal(rows, mine)
+        return starts, stops
 
-    def _spans(self, occurrences: pl.DataFrame) -> pl.DataFrame:
-        """The occurrences that go, by their row, and the bytes of the cell that go with each."""
-        on = ["doc_no", "cell", "start", "value_id"]
-        frame = occurrences.select(*on).with_row_index("row")
-        between = [("doc_no", ">=", frame["doc_no"].min()), ("doc_no", "<=", frame["doc_no"].max())] if frame.height else None
-        goes = pl.DataFrame(pq.read_table(self._goes, columns=[*on, "start_byte", "stop_byte"], filters=between, partitioning=None))
-        goes = goes.with_columns(pl.col(name).cast(frame.schema[name]) for name in on)
-        return frame.join(goes, on=on, how="inner", maintain_order="left")
+
+class _Goes:
+    """The table `goes`, a few row groups at a time: batches ascend, so that each group is read about once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, pq.ParquetFile(path)
+        bounds = [self._file.metadata.row_group(group).column(0).statistics for group in range(self._file.num_row_groups)]
+        assert all(one.has_min_max for one in bounds)
+        self._low, self._high = (np.array([getattr(one, side) for one in bounds], np.int64) for side in ("min", "max"))
+        self._held: tuple[list[int], pl.DataFrame] = ([], pl.DataFrame(self._file.schema_arrow.empty_table().select(_OF_GOES)))
+
+    def __reduce__(self) -> tuple[type[_Goes], tuple[Path]]:
+        return _Goes, (self._path,)
+
+    def between(self, first: int, last: int) -> pl.DataFrame:
+        """What goes from the documents of these numbers and those between them."""
+        groups = np.flatnonzero((self._low <= last) & (self._high >= first)).tolist()
+        if groups != self._held[0]:
+            self._held = groups, pl.DataFrame(self._file.read_row_groups(groups, columns=_OF_GOES, use_threads=False))
+        low, high = np.searchsorted(self._held[1]["doc_no"].to_numpy(), [first, last + 1])
+        return self._held[1][int(low) : int(high)]
