@@ -64,7 +64,7 @@ class HeaderDedup(Editor):
 
     def look(self, name: str, sight: Sight) -> pa.Table:
         """Where each occurrence in a header stands: its line, its entry of the list, and what goes with it; in bytes of the cell."""
-        buffers, found = Buffers.of(sight.texts), sight.occurrences.sort("text_no", "start_byte")
+        buffers, found = Buffers.of(sight.texts), sight.occurrences
         text_no = found["text_no"].to_numpy()
         base = buffers.offsets[text_no]
         starts, stops = base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy()
@@ -111,11 +111,11 @@ class HeaderDedup(Editor):
 
     def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """Nothing in the place of every entry and line that goes."""
-        frame = batch.occurrences.select(*_ON).with_row_index("row")
-        goes = self._goes.between(*((int(frame["doc_no"][place]) for place in (0, -1)) if frame.height else (0, -1)))
-        goes = goes.with_columns(pl.col(name).cast(frame.schema[name]) for name in _ON)
-        spans = frame.join(goes, on=_ON, how="inner", maintain_order="left").unique(["doc_no", "cell", "start_byte"], maintain_order=True)
-        rows = spans["row"].to_numpy().astype(np.intp)
+        rows, spans = self._rows(batch.occurrences)
+        doc_no, cell, start = (spans[name].to_numpy() for name in ("doc_no", "cell", "start_byte"))
+        # what goes with several addresses goes once
+        first = np.append(True, (np.diff(doc_no) != 0) | (np.diff(cell) != 0) | (np.diff(start) != 0))[: len(rows)]
+        rows, spans = rows[first], spans.filter(first)
         self._reach = rows, spans["start_byte"].to_numpy(), spans["stop_byte"].to_numpy()
         return rows, pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), np.int64))), None
 
@@ -124,6 +124,30 @@ class HeaderDedup(Editor):
         mine, starts, stops = self._reach
         assert rows is mine or np.array_equal(rows, mine)
         return starts, stops
+
+    def _rows(self, occurrences: pl.DataFrame) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
+        """The rows of a batch that go, ascending, and the row of `goes` of each: a merge of two tables in the same order."""
+        if not occurrences.height:
+            return np.empty(0, np.intp), self._goes.between(0, -1)
+        doc_no, cell, start, value_id = (occurrences[name].to_numpy().astype(np.int64) for name in _ON)
+        goes = self._goes.between(int(doc_no[0]), int(doc_no[-1]))
+        doc_no_2, cell_2, start_2, value_id_2 = (goes[name].to_numpy().astype(np.int64) for name in _ON)
+        # one number for the place of each: that of its cell among those here, and where in the cell it begins
+        wide = 1 + max(cell.max(), cell_2.max(initial=0))
+        here, there = (doc_no - doc_no[0]) * wide + cell, (doc_no_2 - doc_no[0]) * wide + cell_2
+        new = np.append(True, np.diff(here) != 0)
+        long = 1 + max(start.max(), start_2.max(initial=0))
+        place = (np.cumsum(new) - 1) * long + start
+        of = np.searchsorted(here[new], there)
+        wanted = of * long + start_2
+        row = np.minimum(np.searchsorted(place, wanted), len(place) - 1)
+        # of several that begin at one place the one with this value
+        other = np.flatnonzero((place[row] == wanted) & (value_id[row] != value_id_2))
+        while len(other):
+            row[other] = np.minimum(row[other] + 1, len(place) - 1)
+            other = other[(place[row[other]] == wanted[other]) & (value_id[row[other]] != value_id_2[other]) & (row[other] < len(place) - 1)]
+        good = (here[row] == there) & (place[row] == wanted) & (value_id[row] == value_id_2)
+        return row[good], goes.filter(good)
 
 
 class _Goes:
