@@ -18,15 +18,14 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, arrow, cut, matches
+from sanitize.spans import Buffers, arrow, cut, matches, translated
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
 # a letter or digit as itself in lower case, a byte outside ASCII as itself, all else zero
 WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
-_WORD = np.frombuffer(WORD_BYTES, np.uint8)
-_SEEN = np.frombuffer(bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte in range(256)).lower(), np.uint8)
+_SEEN = bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte in range(256)).lower()
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # the first so many bytes of a little-endian word
 _BLOCK = 16_384  # words at a time: the columns then stay in the second-level cache
 _MULTIPLY = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), as in `mixed`
@@ -50,10 +49,8 @@ class Words:
 
 def words(buffers: Buffers, seed: int = 0, *, characters: bool = False) -> Words:
     """The words, or the characters, of every text."""
-    table = _SEEN if characters else _WORD
     size = len(buffers.data)
-    raw = np.zeros(size + 8, np.uint8)
-    np.take(table, buffers.data, out=raw[:size], mode="clip")
+    raw = translated(buffers.data, _SEEN if characters else WORD_BYTES, 8)
     inside = raw[:size] != 0
     if characters:
         starts = np.flatnonzero(inside & (buffers.data.view(np.int8) >= -64))
@@ -82,8 +79,7 @@ class Spoken:
 def spoken(buffers: Buffers) -> Spoken:
     """All words of every text, by Unicode's rules."""
     size = len(buffers.data)
-    raw = np.zeros(size + 8, np.uint8)
-    np.take(_WORD, buffers.data, out=raw[:size], mode="clip")
+    raw = translated(buffers.data, WORD_BYTES, 8)
     start, stop = _runs_of(raw[:size] != 0, buffers.offsets)
     beyond = np.flatnonzero(buffers.data >= 128)
     if not len(beyond):
