@@ -137,8 +137,8 @@ OWN_KINDS = [
 NO_KINDS = [
     "## What is no kind, and why",
     "",
-    "User names and handles: `@bob` in prose is as often a decorator, a style rule, a mailing list's mark or a package as it is a person,",
-    "and `github.com/bob` a project: neither can be told precisely, so none is looked for. A list of them can be given as known values.",
+    "A user's name alone in prose, and in `github.com/bob`: the one is a word, the other as often a project. USER_NAME takes those that the",
+    "text calls so; a list of others can be given as known values. Neither is a password that no issuer's prefix or setting's name tells.",
     "",
 ]
 

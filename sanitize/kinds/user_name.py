@@ -27,7 +27,8 @@ _SHARED = (  # accounts of machines, places of folders, and words behind `user:`
     "false name password required invalid unknown string yes no the is you your not error app home linuxbrew ubuntu runner all here "
     "channel everyone override param params return returns throws throw exception deprecated see since author version link code inherit "
     "inheritdoc property setter getter staticmethod classmethod abstractmethod pytest fixture dataclass media import charset include "
-    "font keyframes supports page layer namespace interface implementation end class protocol selector synthesize optional autowired component "
+    "font keyframes supports page layer namespace interface implementation end class protocol selector synthesize optional autowired "
+    "component "
     "entity table column id test before after suppresswarnings nullable nonnull notnull type typedef file brief details todo example since"
 ).split()
 _CODE = r"(?:\A|[\s(\[{\"'`,;:>*=])@\z"  # what may stand before a handle, and the sign itself

@@ -135,6 +135,9 @@ def test_full_width_digits_want_the_same_words() -> None:
         "１３８１２３４５６７８",
     ]
     assert found("１３８１２３４５６７８ 个") == []
+    assert (
+        found("call ９８７－６５－４３２１ or １９８．５１．１００．７ or ４１１１　１１１１　１１１１　１１１１") == []
+    )  # they are of other kinds
     assert KIND.normalise(pl.Series(["＋４４　２０　７９４６　０９５８", "０３ー１２３４ー５６７８"])).to_list() == [
         "+442079460958",
         "0312345678",
