@@ -137,8 +137,9 @@ OWN_KINDS = [
 NO_KINDS = [
     "## What is no kind, and why",
     "",
-    "A user's name alone in prose, and in `github.com/bob`: the one is a word, the other as often a project. USER_NAME takes those that the",
-    "text calls so; a list of others can be given as known values. Neither is a password that no issuer's prefix or setting's name tells.",
+    "A user's name alone in prose, and in `github.com/bob`: the one is a word, the other as often a project. USER_NAME takes those",
+    "that the text calls so; a list of others can be given as known values. Neither is a password that no issuer's prefix or setting's",
+    "name tells.",
     "",
 ]
 
