@@ -421,8 +421,8 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     known = parsed["year"].is_not_null().to_numpy() & (iso | numeric | named)
     weekday_no = np.where(known, _weekday(moved, month_no, day), pick[3] % 7)
     date = pl.select(pl.concat_str(pl.lit(_name(weekday_no + 1, lead, _DAYS)), pl.lit(body))).to_series()
-    shown = _other_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
-    return shown.scatter(compact.arg_true(), shown.filter(compact).str.replace_all("-", "", literal=True)) if compact.any() else shown
+    fakes = _other_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
+    return fakes.scatter(compact.arg_true(), fakes.filter(compact).str.replace_all("-", "", literal=True)) if compact.any() else fakes
 
 
 def _within(bits: I64, wide: I64, padded: np.typing.NDArray[np.bool_], most: int) -> I64:
