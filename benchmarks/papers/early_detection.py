@@ -146,6 +146,11 @@ def recipe(
     }  # fmt: skip
 
 
+def read_of(model: Model, texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of texts that are trained on: long ones are cut (`recipe`), and the end of text takes the last place."""
+    return [row[: model.context - 1] for row in model.encode(texts)]
+
+
 def look(run: Run, tables: dict[str, pa.Table], size: Size, seed: int, *, prompt: bool = False) -> Looked:
     """Probe every checkpoint of a run: the private texts for what is said again, the held-out ones for perplexity and task."""
     texts, ids = tables["private"]["text"].to_pylist(), tables["private"]["doc_id"].to_pylist()
@@ -157,7 +162,7 @@ def look(run: Run, tables: dict[str, pa.Table], size: Size, seed: int, *, prompt
     memorized, scores, perplexity, results = [], [], [], []
     for checkpoint in run.checkpoints:
         model = Model.load(checkpoint.path, size.device)
-        where = verbatim.places(model.encode(texts), ids, seed=seed)
+        where = verbatim.places(read_of(model, texts), ids, seed=seed)
         said = [verbatim.continued(model, where, k) for k in verbatim.KS]
         memorized.append(np.stack([verbatim.memorized(one, where.suffix) for one in said]))
         scores.append(np.stack([ngram.ngram_scores(one, where.suffix) for one in said]))
@@ -202,7 +207,7 @@ def one_seed(folder: Path, size: Size, seed: int, data: Path | None) -> Seed:
             told = {"prompt_columns": ("prompt",), "prompts": "include"}
             looked["instruction"] = look(tuned("instruction", TECHNIQUES["base"], data=told), tables, size, seed, prompt=True)
         model = Model.load(runs["base"].final.path, size.device)
-        where = verbatim.places(model.encode(tables["private"]["text"].to_pylist()), tables["private"]["doc_id"].to_pylist(), seed=seed)
+        where = verbatim.places(read_of(model, tables["private"]["text"].to_pylist()), tables["private"]["doc_id"].to_pylist(), seed=seed)
         for match in ("exact", "contains"):
             rows = verbatim.verbatim_table(model, where, modes=("greedy", "beam", "sample"), match=match, seed=seed)
             further += [{"seed": seed, "match": match, **row} for row in rows]
