@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
+from sanitize.shards import read_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,7 +51,6 @@ def status(work: Path | str) -> dict[str, Any]:
     """What WORK holds: its index, the runs made from it with the tasks done of each, and who is at work in it."""
     from sanitize.lock import holder_of
     from sanitize.notebook import Told
-    from sanitize.shards import read_json
 
     work = Path(work)
     private_folder(work)
@@ -103,6 +103,37 @@ def answer(
     documents = documents_of(work) or ()
     with contextlib.closing(queries.connect(work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents)) as database:
         return queries.ask(database, statement, given or None, most=most)
+
+
+# a table that only some plans fill: what a plan of the other sort has not, and which has it
+_FILLED_BY = {
+    "blacklist": ("blacklist", "its plan has no [blacklist], as the plan `blacklist` has"),
+    "drops": ("drop", "its plan has no [[drop]] part"),
+    "ledger": ("", "none of its editors spends privacy, as dp_mlm does"),
+    "labels": ("", "none of its editors left numbered labels or pseudonyms, as redact and pseudonymize do"),
+    "edits": ("edit", "its plan has no [[edit]] part"),
+}
+
+
+def why_empty(work: Path, reads: Collection[str], run: str | None = None) -> str | None:
+    """Why a query over these tables may have given no row: the first of them that the shown run left empty, and the runs that did not.
+    None where all hold something."""
+    from sanitize.views import rows_of_run, run_named, runs
+
+    asked = [name for name in _FILLED_BY if name in reads]
+    shown = run_named(work, run)
+    if shown is None:
+        return f"nothing was run yet from {work}: `sanitize run INPUT -o OUT --work {work}` makes {asked[0]}" if asked else None
+    for table in asked:
+        if rows_of_run(shown, table):
+            continue
+        plan = read_json(shown / "plan.json") or {}
+        part, lacks = _FILLED_BY[table]
+        why = "it found nothing to put there" if part and plan.get(part) else lacks
+        others = [f"{folder.name} ({name})" for folder, name in runs(work) if rows_of_run(folder, table)]
+        more = f"; --run shows another: {', '.join(others)}" if others else ""
+        return f"{table} of run {shown.name} (plan {plan.get('name')}) is empty: {why}{more}"
+    return None
 
 
 def known_kind(bound: Mapping[str, object], work: Path) -> None:

@@ -86,7 +86,7 @@ def seen_task(task: SeenTask) -> dict[str, Any]:
     `direct.parquet`, the values found. Returns how many words were read, and how many documents have no user."""
     user_of, hashes = _users(task)
     places = [Places(_frequent(path, task.k)) for path in task.smaller]
-    found = occurrences_of(task.occurrences, task.kinds)
+    found = occurrences_of(task.occurrences if task.kinds else None, task.kinds)
     unsaid = _unsaid(task)
     spelled, direct, counted = [SPELLED.empty_table()], [DIRECT.empty_table()], np.zeros(task.last - task.first, np.bool_)
     read = 0

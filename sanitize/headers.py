@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, arrow, cut, matches
+from sanitize.spans import Buffers, arrow, cut, first_after, last_before, matches, translated
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
@@ -242,13 +242,13 @@ def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     top_end[mail] = high
     top = starts < top_end[text_no]
     found = HeaderLines.empty(len(starts))
+    begin = _lines_of(buffers, text_no, starts, top)
     rows = np.flatnonzero(top)
     if len(rows):
-        _of_blocks(found, rows, buffers, starts[rows], np.searchsorted(mail, text_no[rows]), low, high)
+        _of_blocks(found, rows, buffers, starts[rows], begin[rows], buffers.offsets[text_no[rows] + 1], top_end[text_no[rows]])
     # most lines of a body cannot belong to a field, by their first bytes
     rows = np.flatnonzero(~top)
-    feeds = np.append(np.flatnonzero(buffers.data == 10), -1) if len(rows) else np.empty(0, np.int64)
-    begin = np.maximum(feeds[np.searchsorted(feeds[:-1], starts[rows]) - 1] + 1, buffers.offsets[text_no[rows]])
+    begin = begin[rows]
     first = buffers.data[begin]
     ahead = np.minimum(begin[:, None] + np.arange(2, 16), len(buffers.data) - 1)
     maybe = _SOFT[first] | (_MAYBE[first] & (buffers.data[ahead] == 58).any(axis=1))
@@ -262,37 +262,41 @@ def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     return found
 
 
-def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, place: I64, low: I64, high: I64) -> None:
-    """The header lines of spans in the blocks that texts begin with: `rows` of `found` begin at `starts`, in the blocks `place`."""
-    blocks = Buffers.of(cut(buffers, low, high))
-    data = blocks.data
-    # the lines that begin a field: no white space first, or first in their block
-    feeds = np.flatnonzero(data == 10)
-    begins = np.zeros(len(data) + 1, np.bool_)
-    begins[feeds + 1] = True
-    begins[blocks.offsets] = True
-    line = np.flatnonzero(begins[:-1])
-    folded = _FOLD[data[line]]
-    folded[np.searchsorted(line, blocks.offsets[:-1])] = False
-    hard = np.append(line[~folded], len(data))
-    heads, which = np.unique(np.searchsorted(hard, starts - low[place] + blocks.offsets[place], side="right") - 1, return_inverse=True)
-    start, stop = hard[heads], hard[heads + 1]
+def _lines_of(buffers: Buffers, text_no: I64, starts: I64, folds: npt.NDArray[np.bool_]) -> I64:
+    """The first byte of the line that each span stands in; where it `folds`, of the first of all lines that are one field with it."""
+    text = buffers.offsets[text_no]
+    floor = np.maximum(text, np.append(0, starts[:-1])) if len(starts) else text  # what lies above belongs to the span before, too
+    feed = last_before(buffers, 10, starts, floor)
+    rows = np.flatnonzero(folds & (feed >= 0))
+    while len(rows):
+        rows = rows[_FOLD[buffers.data[feed[rows] + 1]]]
+        feed[rows] = last_before(buffers, 10, feed[rows], floor[rows])
+        rows = rows[feed[rows] >= 0]
+    return np.maximum.accumulate(np.maximum(feed + 1, text))
+
+
+def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, begin: I64, text_end: I64, high: I64) -> None:
+    """The header lines of spans in the blocks that texts begin with: `rows` of `found` begin at `starts`, in lines that begin at `begin`,
+    in blocks up to `high`."""
+    new = np.append(True, np.diff(begin) != 0)
+    which, line, last = np.cumsum(new) - 1, begin[new], starts[np.append(new[1:], True)]
+    text_end, high = text_end[new], high[new]
+    # a line goes on where the next one begins with white space; the last one of a block has its line feed behind the block
+    feed = first_after(buffers, 10, last, high)
+    folds = np.flatnonzero(feed + 1 < high)
+    while len(folds):
+        folds = folds[_FOLD[buffers.data[feed[folds] + 1]]]
+        feed[folds] = first_after(buffers, 10, feed[folds] + 1, high[folds])
+        folds = folds[feed[folds] + 1 < high[folds]]
+    stop = np.minimum(feed + 1, text_end)
     # the name up to the first colon of the line; `header` where that is no field
-    colons = np.append(np.flatnonzero(data == 58), len(data))
-    colon = colons[np.searchsorted(colons, start)]
-    ends = np.append(feeds, len(data))[np.searchsorted(feeds, start)]
-    encoded = cut(blocks, start, np.where(colon < np.minimum(ends, stop), colon, start)).dictionary_encode()
+    colon = first_after(buffers, 58, line, stop)
+    encoded = cut(buffers, line, np.where(colon < stop, colon, line)).dictionary_encode()
     names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-?A-~]+)[ \t]*\z").str.to_lowercase()
     is_field = names.is_not_null().to_numpy()
     code = np.asarray(encoded.indices, np.int64)
     lists = np.array([name in LIST_FIELDS for name in names])
-    block = np.searchsorted(blocks.offsets, start, side="right") - 1
-    shift = low[block] - blocks.offsets[block]
-    # the last line of a block has its line feed behind the block, unless the text ends there
-    text_end = buffers.offsets[np.searchsorted(buffers.offsets, low[block], side="right")]
-    after = np.where(stop == blocks.offsets[block + 1], np.minimum(high[block] + 1, text_end), stop + shift)
-    colon = np.where(is_field[code], colon + shift, -1)
-    found.put(rows, start + shift, after, colon, lists[code], names.fill_null(HEADER), code, which)
+    found.put(rows, line, stop, np.where(is_field[code], colon, -1), lists[code], names.fill_null(HEADER), code, which)
 
 
 def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, text_no: I64, top_end: I64, shift: I64) -> None:
@@ -342,16 +346,16 @@ def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, tex
     if not len(chosen):
         return
     mine, ending = mine[chosen], ending[chosen]
-    names = field.gather(mine).str.to_lowercase()
+    said = arrow(field.gather(mine).str.to_lowercase()).dictionary_encode()
+    names, code = pl.Series(said.dictionary), np.asarray(said.indices, np.int64)
     colon = line[near[mine]] + shown.gather(mine).str.find(":", literal=True).to_numpy().astype(np.int64)
     lists = np.array([name in _QUOTED_LISTS for name in names])
     back = np.full(len(held), -1)
     back[chosen] = np.arange(len(chosen))
     inside = back[where] >= 0
-    code = np.arange(len(chosen))
     moved = shift[text_of_held[chosen]]
     start, stop = line[near[mine]] + moved, ends[near[ending]] + moved
-    found.put(rows[inside], start, stop, colon + moved, lists, names, code, back[where[inside]])
+    found.put(rows[inside], start, stop, colon + moved, lists[code], names, code, back[where[inside]])
 
 
 @dataclass(frozen=True, repr=False)
@@ -372,6 +376,8 @@ class Recipients:
 # what holds a comma that separates nothing, and what separates
 _TOKENS = r'"(?:[^"\\]|\\(?s:.))*"|\((?:[^()\\]|\\(?s:.))*\)|<[^<>]*>|[,;]'
 _SEPARATOR = _among(b",;")
+_MARKED = _among(b',;"(<>\n')
+_WHITE = _among(b" \t\r\n")
 _BLANK = r"(?:[ \t\r]|\n(?: ?>)*)*"
 _SURNAME = rf'\A{_BLANK}[^ \t\r\n,;<>@"()]+{_BLANK}\z'
 _FIRST_NAME = rf'\A{_BLANK}[^ \t\r\n<>@",;():][^<>@",;():]*<[^<>]*>'
@@ -397,9 +403,12 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     value = lines.colon[mine] + 1
     one = np.flatnonzero(np.append(True, np.diff(value) != 0))
     end, one = lines.stop[mine][one], value[one]
-    whole = Buffers.of(cut(buffers, one, end))
-    separators = np.flatnonzero(_SEPARATOR[whole.data])
-    several = np.diff(np.searchsorted(separators, whole.offsets)) > 0
+    values = Buffers.of(cut(buffers, one, end))
+    marks = np.flatnonzero(translated(values.data, _MARKED.tobytes()).view(np.bool_))
+    kind = values.data[marks]
+    parts = _SEPARATOR[kind]
+    bounds = np.searchsorted(marks, values.offsets)
+    several = np.diff(np.append(0, np.cumsum(parts))[bounds]) > 0
     which = np.searchsorted(one, value)
     single = mine[~several[which]]
     found.head[single] = lines.colon[single] + 1
@@ -407,34 +416,47 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     mine = mine[several[which]]
     if not len(mine):
         return found
-    one, end = one[several], end[several]
-    which = np.searchsorted(one, lines.colon[mine] + 1)
-    values = Buffers.of(cut(buffers, one, end))
-    low, high = matches(values, _TOKENS)
-    single = low[high - low == 1]
-    owner = np.searchsorted(values.offsets, single, side="right") - 1
+    # what separates: all that does outside `<` `>`, and in a value with quotes, comments or odd brackets what is no part of a token
+    value_of = np.repeat(np.arange(len(one)), np.diff(bounds))
+    level = np.append(0, np.cumsum((kind == 60).astype(np.int64) - (kind == 62)))
+    level = level[1:] - level[bounds[:-1]][value_of]
+    odd = np.zeros(len(one), np.bool_)
+    odd[value_of[(kind == 34) | (kind == 40) | (level < 0) | (parts & (level != 0))]] = True
+    odd &= several
+    single = marks[parts & ~odd[value_of]]
+    if odd.any():
+        chosen = np.flatnonzero(odd)
+        some = Buffers.of(cut(values, values.offsets[chosen], values.offsets[chosen + 1]))
+        low, high = matches(some, _TOKENS)
+        low = low[high - low == 1]
+        shift = (values.offsets[chosen] - some.offsets[:-1])[np.searchsorted(some.offsets, low, side="right") - 1]
+        single = np.sort(np.concatenate([single, low + shift]))
     # pieces: from the value's begin, or from behind a separator, to the next separator or the value's end
-    begin = np.sort(np.concatenate([values.offsets[:-1], single + 1]))
-    stop = np.sort(np.concatenate([values.offsets[1:], single]))
-    line_of = np.sort(np.concatenate([np.arange(len(one)), owner]))
-    texts = pl.Series(cut(values, begin, stop))
-    words = np.flatnonzero(texts.str.contains(_SURNAME).to_numpy())
-    words = words[(words + 1 < len(line_of)) & (values.data[np.minimum(stop[words], len(values.data) - 1)] == 44)]
-    words = words[line_of[words] == line_of[np.minimum(words + 1, len(line_of) - 1)]]
-    words = words[texts.gather(words + 1).str.contains(_FIRST_NAME).to_numpy()]
-    if len(words):
-        begin, stop, line_of = np.delete(begin, words + 1), np.delete(stop, words), np.delete(line_of, words)
-        texts = pl.Series(cut(values, begin, stop))
-    feeds = np.flatnonzero(values.data == 10)
+    top, bottom = values.offsets[:-1][several], values.offsets[1:][several]
+    begin, stop = np.sort(np.concatenate([top, single + 1])), np.sort(np.concatenate([bottom, single]))
+    line_of = np.searchsorted(top, begin, side="right") - 1
+    one = one[several]
+    which = np.searchsorted(one, lines.colon[mine] + 1)
+    # `Roe, Ann <...>`: a word alone, before a comma, and a piece with brackets that is of the same line
+    angles = marks[kind == 60]
+    bare = np.diff(np.searchsorted(angles, np.column_stack([begin, stop])), axis=1)[:, 0] == 0
+    words = np.flatnonzero(bare[:-1] & ~bare[1:] & (line_of[:-1] == line_of[1:]) & (values.data[stop[:-1]] == 44))
+    words = words[pl.Series(cut(values, begin[words], stop[words])).str.contains(_SURNAME).to_numpy()]
+    words = words[pl.Series(cut(values, begin[words + 1], stop[words + 1])).str.contains(_FIRST_NAME).to_numpy()]
+    begin, stop, line_of = np.delete(begin, words + 1), np.delete(stop, words), np.delete(line_of, words)
+    # folded lines of a quoted block begin with their marks
+    feeds = marks[kind == 10]
     after = values.data[np.minimum(feeds[:, None] + np.arange(1, 3), len(values.data) - 1)]
-    if (after == 62).any():  # folded lines of a quoted block begin with their marks
-        lead = texts.str.extract(rf"\A({_BLANK})").str.len_bytes().to_numpy().astype(np.int64)
-        trail = texts.str.extract(rf"({_BLANK})\z").str.len_bytes().to_numpy().astype(np.int64)
-    else:
-        lead = stop - begin - texts.str.strip_chars_start(" \t\r\n").str.len_bytes().to_numpy().astype(np.int64)
-        trail = stop - begin - texts.str.strip_chars_end(" \t\r\n").str.len_bytes().to_numpy().astype(np.int64)
+    folded = np.zeros(len(begin), np.bool_)
+    folded[np.maximum(np.searchsorted(begin, feeds[(after == 62).any(axis=1)], side="right") - 1, 0)] = True
+    lead, trail = _blank(values, begin, stop)
+    rows = np.flatnonzero(folded)
+    if len(rows):
+        texts = pl.Series(cut(values, begin[rows], stop[rows]))
+        lead[rows] = texts.str.extract(rf"\A({_BLANK})").str.len_bytes().to_numpy()
+        trail[rows] = texts.str.extract(rf"({_BLANK})\z").str.len_bytes().to_numpy()
     full = np.flatnonzero(lead < stop - begin)
-    shift = one - values.offsets[:-1]
+    shift = one - top
     line_of = line_of[full]
     entry_head, entry_tail = begin[full] + lead[full] + shift[line_of], stop[full] - trail[full] + shift[line_of]
     first = np.searchsorted(line_of, np.arange(len(one) + 1))
@@ -446,6 +468,22 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     found.next[mine] = np.where(last, entry_tail[entry], entry_head[np.minimum(entry + 1, len(entry_head) - 1)])
     found.place[mine], found.entries[mine] = entry - first[line], first[line + 1] - first[line]
     return found
+
+
+def _blank(buffers: Buffers, starts: I64, stops: I64) -> tuple[I64, I64]:
+    """How many bytes of white space each span begins with, and ends with."""
+    low, high = starts.copy(), stops.copy()
+    rows = np.flatnonzero(low < high)
+    while len(rows):
+        rows = rows[_WHITE[buffers.data[low[rows]]]]
+        low[rows] += 1
+        rows = rows[low[rows] < high[rows]]
+    rows = np.flatnonzero(starts < high)
+    while len(rows):
+        rows = rows[_WHITE[buffers.data[high[rows] - 1]]]
+        high[rows] -= 1
+        rows = rows[high[rows] > starts[rows]]
+    return low - starts, stops - high
 
 
 # --------------------------------------------------------------------------------------------------------------------- display names

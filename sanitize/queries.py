@@ -143,10 +143,10 @@ def queries() -> Mapping[str, Query]:
 
 
 def query(name: str) -> Query:
-    """The query of that name; a wrong name lists what there is and the nearest."""
+    """The query of that name; a wrong name lists what can be asked and the nearest."""
     found = queries().get(name)
     if found is None:
-        raise UsageError(f"there is no query {name!r}; {nearest(name, queries())}")
+        raise UsageError(f"there is no query {name!r:.60}; {nearest(name, [one.name for one in queries().values() if one.askable])}")
     return found
 
 
@@ -290,7 +290,8 @@ def ask(
     if isinstance(statement, Query):
         if missing := [table for table in statement.reads if table not in views]:
             raise UsageError(
-                f"query {statement.name} reads {', '.join(missing)}, which exists only while a plan runs; it cannot be asked here"
+                f"query {statement.name} reads {', '.join(missing)}, which exists only while a plan runs: it is a step of the pipeline. "
+                "`sanitize sql WORK --list` says what can be asked"
             )
         params, text = statement.bind(params), statement.text
     else:

@@ -12,6 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+_STEPS = 64  # windows of 8 bytes that are looked at one by one; beyond, all bytes of the column are
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
 
 
@@ -55,8 +59,7 @@ def matches(buffers: Buffers, pattern: str) -> tuple[I64, I64]:
     if not paired or len(marks) != len(marked.data) - len(buffers.data):
         # the texts hold control bytes of their own: scan a copy without them, of the same length
         table = bytes(127 if byte <= _CLOSE else byte for byte in range(256))
-        clean = np.frombuffer(buffers.data.tobytes().translate(table), np.uint8)
-        return matches(Buffers(clean, buffers.offsets), pattern)
+        return matches(Buffers(translated(buffers.data, table), buffers.offsets), pattern)
     order = 2 * np.arange(len(opens))
     return opens - order, closes - order - 1
 
@@ -89,12 +92,91 @@ def splice(buffers: Buffers, starts: I64, stops: I64, replacements: pa.LargeStri
         return buffers.column()
     edges = np.concatenate([[0], np.column_stack([starts, stops]).ravel(), [len(buffers.data)]]).astype(np.int64)
     pieces = pa.LargeStringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), pa.py_buffer(buffers.data))
-    order = np.arange(2 * len(starts) + 1)
-    order[1::2] = len(pieces) + np.arange(len(starts))
-    data = pa.concat_arrays([pieces, replacements]).take(pa.array(order)).buffers()[2]
-    grown = np.concatenate([[0], np.cumsum(Buffers.of(replacements).lengths - (stops - starts))])
+    order, lengths = np.arange(2 * len(starts) + 1), Buffers.of(replacements).lengths
+    if lengths.any():
+        order[1::2] = len(pieces) + np.arange(len(starts))
+        pieces = pa.concat_arrays([pieces, replacements])
+    else:  # what is between the spans, without a copy of all first
+        order = order[::2]
+    data = pieces.take(pa.array(order)).buffers()[2]
+    grown = np.concatenate([[0], np.cumsum(lengths - (stops - starts))])
     offsets = buffers.offsets + grown[np.searchsorted(stops, buffers.offsets, side="right")]
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int64)), data)
+
+
+def last_before(buffers: Buffers, byte: int, places: I64, floors: I64) -> I64:
+    """Where each byte of that number stands that is the last one before a place and not before its floor; -1 where there is none."""
+    rest = np.flatnonzero(places > floors)
+    last = places[rest] - 1
+    first, at = floors[rest] >> 3, last >> 3
+    eights, found, marks = _Eights(buffers.data, byte), np.full(len(places), -1, np.int64), np.zeros(len(places), np.uint64)
+    marked = eights.marked(at) & _ALL >> (np.uint64(8) * (7 - (last & 7)).astype(np.uint64))  # those before the place
+    for _ in range(_STEPS):
+        hit, left = np.flatnonzero(marked), np.flatnonzero((marked == 0) & (at > first))
+        marks[rest[hit]], found[rest[hit]] = marked[hit], at[hit] << 3
+        rest, at, first = rest[left], at[left] - 1, first[left]
+        if not len(rest):
+            break
+        marked = eights.marked(at)
+    # the highest bit that is set tells the last byte: a double has it as its exponent
+    found += (np.frexp(marks.astype(np.float64))[1] >> 3) - (marks != 0)
+    if len(rest):
+        every = np.append(np.flatnonzero(buffers.data == byte), -1)
+        found[rest] = every[np.searchsorted(every[:-1], (at + 1) << 3) - 1]
+    return np.where(found >= floors, found, -1)
+
+
+def first_after(buffers: Buffers, byte: int, places: I64, ceilings: I64) -> I64:
+    """Where the first byte of that number stands at a place or after it and before its ceiling; the ceiling where there is none."""
+    rest = np.flatnonzero(places < ceilings)
+    last, at = (ceilings[rest] - 1) >> 3, places[rest] >> 3
+    eights, found, marks = _Eights(buffers.data, byte), ceilings.astype(np.int64), np.zeros(len(places), np.uint64)
+    marked = eights.marked(at) & _ALL << (np.uint64(8) * (places[rest] & 7).astype(np.uint64))  # those from the place on
+    for _ in range(_STEPS):
+        hit, left = np.flatnonzero(marked), np.flatnonzero((marked == 0) & (at < last))
+        marks[rest[hit]], found[rest[hit]] = marked[hit], at[hit] << 3
+        rest, at, last = rest[left], at[left] + 1, last[left]
+        if not len(rest):
+            break
+        marked = eights.marked(at)
+    marks &= ~marks + np.uint64(1)  # the lowest bit alone
+    found += (np.frexp(marks.astype(np.float64))[1] >> 3) - (marks != 0)
+    if len(rest):
+        every = np.append(np.flatnonzero(buffers.data == byte), len(buffers.data))
+        found[rest] = every[np.searchsorted(every[:-1], at << 3)]
+    return np.minimum(found, ceilings)
+
+
+def translated(data: npt.NDArray[np.uint8], table: bytes, more: int = 0) -> npt.NDArray[np.uint8]:
+    """The entry of each byte in a table of 256, and `more` zeros behind them: half the price of numpy's indexing, which takes a number of
+    eight bytes for each."""
+    made = data.tobytes().translate(table)
+    return np.frombuffer(made + bytes(more) if more else made, np.uint8)
+
+
+class _Eights:
+    """A buffer eight bytes at a time, from its first byte on, and which of them are one byte."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], byte: int) -> None:
+        whole = len(data) // 8
+        self._words = data[: 8 * whole].view("<u8")
+        self._last = np.append(data[8 * whole :], np.zeros(8, np.uint8))[:8].view("<u8")
+        self._byte = np.uint64(byte * 0x0101010101010101)
+
+    def marked(self, at: I64) -> U64:
+        """The highest bit of each byte that is the one looked for, in the eight of each number."""
+        if len(at) and at.max() >= len(self._words):
+            inside = at < len(self._words)
+            words = np.full(len(at), self._last[0])
+            words[inside] = self._words[at[inside]]
+        else:
+            words = self._words[at]
+        words ^= self._byte
+        marked = words & _SEVENS
+        marked += _SEVENS
+        marked |= words
+        marked |= _SEVENS
+        return np.invert(marked, out=marked)
 
 
 def code_points(buffers: Buffers, text_no: I64, *places: I64) -> tuple[I64, ...]:

@@ -136,6 +136,13 @@ def run_named(work: Path, name: str | None) -> Path | None:
     raise UsageError(f"{work}: there is no run {name[:60]!r}; {nearest(name, [*(f.name for f, _ in known), *(p for _, p in known if p)])}")
 
 
+def rows_of_run(run: Path, table: str) -> int:
+    """How many rows a run left in one of its tables."""
+    import pyarrow.parquet as pq
+
+    return sum(int(pq.read_metadata(path).num_rows) for path in _parquet(run / OF_RUN[table]))
+
+
 def _parts(run: Path | None) -> View:
     """The parts of the run's plan, in their order: droppers, then editors. Two of one name count as one, as in `edits` and `drops`."""
     plan = _json(run / "plan.json") if run is not None else {}
@@ -356,9 +363,16 @@ def masked(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
 _PLAIN = frozenset({"kind", "finder", "section", "part", "reason", "source", "place", "unit", "room"})
 
 
+# A label in the place of a value says its kind and a number, and nothing of the value: it is what one looks for in these tables.
+_SHOWN_LABEL = quote_literal(r"^\[[A-Z][A-Z0-9_]*(-[0-9]+)?\]$")
+
+
 def _masked_column(table: str, name: str, kind: DuckDBPyType) -> str:
     if table == "values" and name in ("value", "normalised"):
         return mask_expression(quote_name(name), "kind")
+    if (table, name) in (("labels", "label"), ("edits", "replacement")):
+        column = quote_name(name)
+        return f"CASE WHEN regexp_matches({column}, {_SHOWN_LABEL}) THEN {column} ELSE {mask_expression(column)} END"
     return _masked_type(quote_name(name), kind)
 
 

@@ -1,7 +1,7 @@
 """The words of a column of texts as 64-bit hashes: `words` for what duplicates are known by, `spoken` for what people say.
 
-To `words` a word is a run of ASCII letters and digits and of bytes outside ASCII, without regard to ASCII case; `characters` takes every
-code point that is no ASCII white space instead, for scripts that set no blanks. To `spoken` it is a longest run of letters, marks and
+To `words` a word is a run of ASCII letters and digits and of bytes outside ASCII, without regard to ASCII case, and of scripts that set no
+blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each character; `characters` takes every code point that is no ASCII white space. To `spoken` it is a longest run of letters, marks and
 numbers (Unicode general categories L, M and N) in lower case, Unicode's full mapping of the word by itself: `don't` and `e-mail` are two
 words each, `2nd` and `naïve` one. Nothing is normalised: `é` as one character and as two are two spellings.
 
@@ -18,15 +18,19 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, arrow, cut, matches
+from sanitize.spans import Buffers, arrow, cut, matches, translated
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
 # a letter or digit as itself in lower case, a byte outside ASCII as itself, all else zero
 WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
-_WORD = np.frombuffer(WORD_BYTES, np.uint8)
-_SEEN = np.frombuffer(bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte in range(256)).lower(), np.uint8)
+_SEEN = bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte in range(256)).lower()
+# true for the first two bytes of a character of a script that sets no blanks: U+0E00-0EFF, 1000-107F, 1780-17FF, 2E80-9FFF, F900-FAFF and
+# the planes 2 and 3; a number is the first byte * 256 + the second
+_ALONE = np.zeros(1 << 16, np.bool_)
+for _low, _high in ((0xE0B8, 0xE0BB), (0xE180, 0xE181), (0xE19E, 0xE19F), (0xE2BA, 0xE9BF), (0xEFA4, 0xEFAB), (0xF0A0, 0xF0BF)):
+    _ALONE[_low : _high + 1] = True
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # the first so many bytes of a little-endian word
 _BLOCK = 16_384  # words at a time: the columns then stay in the second-level cache
 _MULTIPLY = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), as in `mixed`
@@ -50,17 +54,15 @@ class Words:
 
 def words(buffers: Buffers, seed: int = 0, *, characters: bool = False) -> Words:
     """The words, or the characters, of every text."""
-    table = _SEEN if characters else _WORD
     size = len(buffers.data)
-    raw = np.zeros(size + 8, np.uint8)
-    np.take(table, buffers.data, out=raw[:size], mode="clip")
+    raw = translated(buffers.data, _SEEN if characters else WORD_BYTES, 8)
     inside = raw[:size] != 0
     if characters:
         starts = np.flatnonzero(inside & (buffers.data.view(np.int8) >= -64))
         lead = buffers.data[starts]  # tells how many bytes its character has
         stops = starts + 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
     else:
-        starts, stops = _runs_of(inside, buffers.offsets)
+        starts, stops = _runs_of(inside, buffers.offsets, _alone(buffers.data))
     first = np.searchsorted(starts, buffers.offsets).astype(np.int64)
     return Words(_hashes(raw, starts, stops, seed), first)
 
@@ -82,8 +84,7 @@ class Spoken:
 def spoken(buffers: Buffers) -> Spoken:
     """All words of every text, by Unicode's rules."""
     size = len(buffers.data)
-    raw = np.zeros(size + 8, np.uint8)
-    np.take(_WORD, buffers.data, out=raw[:size], mode="clip")
+    raw = translated(buffers.data, WORD_BYTES, 8)
     start, stop = _runs_of(raw[:size] != 0, buffers.offsets)
     beyond = np.flatnonzero(buffers.data >= 128)
     if not len(beyond):
@@ -113,14 +114,21 @@ def touched(words: Spoken, starts: I64, stops: I64) -> tuple[I64, I64]:
     return first, np.maximum(first, np.searchsorted(words.start, stops, side="left"))
 
 
-def _runs_of(inside: npt.NDArray[np.bool_], offsets: I64) -> tuple[I64, I64]:
-    """First byte and byte after every run of bytes that are inside a word, of one text each."""
+def _alone(data: npt.NDArray[np.uint8]) -> I64:
+    """First byte and byte after every character that is a word by itself."""
+    leads = np.flatnonzero(data[:-1] >= 0xE0)
+    starts = leads[_ALONE[data[leads].astype(np.int64) << 8 | data[leads + 1]]]
+    return np.concatenate([starts, starts + 3 + (data[starts] >= 0xF0)])
+
+
+def _runs_of(inside: npt.NDArray[np.bool_], offsets: I64, between: I64 | None = None) -> tuple[I64, I64]:
+    """First byte and byte after every run of bytes that are inside a word, of one text each; a word also ends `between` bytes."""
     size = len(inside)
     edge = np.zeros(size + 1, np.bool_)
     edge[:size] = inside
     edge[1:] ^= inside
     # a word ends with its text, whatever follows in the buffer
-    cuts = offsets[1:-1]
+    cuts = offsets[1:-1] if between is None else np.concatenate([offsets[1:-1], between])
     cuts = np.unique(cuts[(cuts > 0) & (cuts < size)])
     glued = cuts[inside[cuts] & inside[cuts - 1]]
     marks = np.flatnonzero(edge)

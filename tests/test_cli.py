@@ -21,6 +21,7 @@ from sanitize import cli
 from sanitize.corpus import Columns
 from sanitize.errors import LeakFound, UsageError
 from sanitize.indexing import Settings
+from sanitize.kinds.kind import house_kinds
 from sanitize.run import find as sanitize_find
 from sanitize.run import run as sanitize_run
 
@@ -587,10 +588,18 @@ def test_a_closed_pipe_is_no_error(ran: Path) -> None:
 @pytest.mark.parametrize("what", ["kinds", "finders", "droppers", "editors", "plans", "engines"])
 def test_list(sanitize: Command, what: str) -> None:
     rows = sanitize("list", what, "--json").json
-    assert [set(row) for row in rows] == [{"name", "about"}] * len(rows) and (rows or what == "droppers")
+    names = {"name", "about", "looked_for"} if what == "kinds" else {"name", "about"}
+    assert [set(row) for row in rows] == [names] * len(rows) and (rows or what == "droppers")
     assert all(row["about"] for row in rows)
     human = sanitize("list", what)
     assert human.code == 0 and all(row["name"] in human.out for row in rows)
+
+
+def test_list_says_when_each_kind_is_looked_for(sanitize: Command) -> None:
+    told = {row["name"]: row["looked_for"] for row in sanitize("list", "kinds", "--json").json}
+    assert told.keys() == house_kinds().keys()
+    assert (told["EMAIL_ADDRESS"], told["PERSON"]) == ("always", "by other finders than patterns")
+    assert (told["DATE_TIME"], told["UK_NHS"]) == ("where find.kinds names it", "where find.countries names GB")
 
 
 def test_status(ran: Path, sanitize: Command) -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.spans import Buffers, code_points, cut, cut_nested, matches, splice
+from sanitize import spans
+from sanitize.spans import Buffers, code_points, cut, cut_nested, first_after, last_before, matches, splice
 
 LETTERS = st.sampled_from(
     ["a", "b", "Z", "7", " ", "\n", "@", "é", "ß", "中", "🙂", "e\u0301", "\u202e", "\x00", "\x01", "\x02", "א", "\U0010ffff"]
@@ -154,3 +155,17 @@ def test_code_points_before_every_place(texts: list[str], before: int) -> None:
     buffers = Buffers.of(column(texts, before, 1))
     (points,) = code_points(buffers, table[:, 0], buffers.offsets[table[:, 0]] + table[:, 1])
     assert points.tolist() == table[:, 2].tolist()
+
+
+@given(st.binary(max_size=70), st.data(), st.sampled_from([1, 64]))
+@settings(max_examples=150, deadline=None)
+def test_a_byte_before_and_behind_a_place_is_that_of_a_slow_search(data: bytes, draw: st.DataObject, steps: int) -> None:
+    data = bytes(10 if byte % 11 == 0 else byte for byte in data)
+    pairs = draw.draw(st.lists(st.tuples(*[st.integers(0, len(data))] * 2).map(sorted), max_size=8))
+    low, high = np.array([low for low, _ in pairs], np.int64), np.array([high for _, high in pairs], np.int64)
+    buffers = Buffers(np.frombuffer(b"\n" + data, np.uint8)[1:], np.array([0, len(data)]))  # one that begins anywhere
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "_STEPS", steps)
+        before, behind = last_before(buffers, 10, high, low), first_after(buffers, 10, low, high)
+    assert before.tolist() == [data.rfind(b"\n", *pair) for pair in pairs]
+    assert behind.tolist() == [(data.find(b"\n", *pair) if b"\n" in data[slice(*pair)] else pair[1]) for pair in pairs]

@@ -31,6 +31,10 @@ TEXTS = st.lists(
                     "é",
                     "É",
                     "中文",
+                    "ひらカナ",
+                    "ภาษา",
+                    "한국어",
+                    "𠀀",
                     "🙂",
                     "_",
                 ]
@@ -48,7 +52,12 @@ def lowered(text: str) -> str:
 
 
 def slow_words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9\u0080-\U0010ffff]+", lowered(text))
+    alone = "\u0e00-\u0eff\u1000-\u107f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    return re.findall(rf"[{alone}]|(?:(?![{alone}])[a-z0-9\u0080-\U0010ffff])+", lowered(text))
+
+
+def test_a_text_without_blanks_has_many_words() -> None:
+    assert words(buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])).counts.tolist() == [7, 5, 3, 3]
 
 
 def slow_characters(text: str) -> list[str]:

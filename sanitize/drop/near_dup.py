@@ -46,6 +46,7 @@ class NearDup(Dropper):
     """Settings: `threshold` (Jaccard, 0 to 1), `num_perm`, `shingle` (`words` or `characters`) and its `n`; `bands` and `rows` together, or
     neither; `body_only` leaves mail headers out."""
 
+    VERSION: ClassVar[int] = 2
     threshold: float = Field(default=0.8, gt=0, le=1)
     num_perm: int = Field(default=128, ge=1, le=4096)
     shingle: Literal["words", "characters"] = "words"

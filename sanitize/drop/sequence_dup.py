@@ -31,6 +31,7 @@ THINGS = pa.schema([("group_no", pa.int64()), ("thing_id", pa.int64())])
 class SequenceDup(Dropper):
     """Settings: `min_tokens`; `body_only` leaves mail headers out."""
 
+    VERSION: ClassVar[int] = 2
     min_tokens: int = Field(default=400, ge=2)
     body_only: bool = False
     reason: ClassVar[str] = "shared run of words"

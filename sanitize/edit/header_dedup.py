@@ -41,6 +41,8 @@ PLACES = pa.schema(
         *((name, _I64) for name in ("line_start", "line_stop", "unit", "head", "tail", "before", "next", "place", "entries")),
     ]
 )
+_ON = ["doc_no", "cell", "start", "value_id"]
+_OF_GOES = [*_ON, "start_byte", "stop_byte"]
 
 
 class HeaderDedup(Editor):
@@ -52,7 +54,8 @@ class HeaderDedup(Editor):
     needs: ClassVar[tuple[str, ...]] = ("header_units", "repeated_things", "header_removals", "removed_by_field")
     looks: ClassVar[Mapping[str, pa.Schema]] = {"places": PLACES}
     cells: ClassVar[Literal["main", "all"]] = "all"
-    _goes: Path = PrivateAttr()
+    _goes: _Goes = PrivateAttr()
+    _reach: tuple[npt.NDArray[np.intp], I64, I64] = PrivateAttr()
 
     @property
     def policy(self) -> Policy:
@@ -61,7 +64,7 @@ class HeaderDedup(Editor):
 
     def look(self, name: str, sight: Sight) -> pa.Table:
         """Where each occurrence in a header stands: its line, its entry of the list, and what goes with it; in bytes of the cell."""
-        buffers, found = Buffers.of(sight.texts), sight.occurrences.sort("text_no", "start_byte")
+        buffers, found = Buffers.of(sight.texts), sight.occurrences
         text_no = found["text_no"].to_numpy()
         base = buffers.offsets[text_no]
         starts, stops = base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy()
@@ -103,25 +106,67 @@ class HeaderDedup(Editor):
         return {"scope": self.scope, "by_field": by_field}
 
     def open(self, key: Key, counts: Counts) -> None:
-        """Remember where it stands what goes; each batch reads its own part."""
-        self._goes = counts.tables["goes"]
+        """Remember where it stands what goes; each batch takes its own part."""
+        self._goes = _Goes(counts.tables["goes"])
 
     def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """Nothing in the place of every entry and line that goes."""
-        spans = self._spans(batch.occurrences).unique(["doc_no", "cell", "start_byte"], keep="first", maintain_order=True)
-        rows = spans["row"].to_numpy().astype(np.intp)
-        return rows, pa.array([""] * len(rows), pa.large_string()), None
+        rows, spans = self._rows(batch.occurrences)
+        doc_no, cell, start = (spans[name].to_numpy() for name in ("doc_no", "cell", "start_byte"))
+        # what goes with several addresses goes once
+        first = np.append(True, (np.diff(doc_no) != 0) | (np.diff(cell) != 0) | (np.diff(start) != 0))[: len(rows)]
+        rows, spans = rows[first], spans.filter(first)
+        self._reach = rows, spans["start_byte"].to_numpy(), spans["stop_byte"].to_numpy()
+        return rows, pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), np.int64))), None
 
     def reach(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
-        """The bytes of the entries and lines."""
-        spans = self._spans(batch.occurrences[rows])
-        return spans["start_byte"].to_numpy(), spans["stop_byte"].to_numpy()
+        """The bytes of the entries and lines, as `run` has just found them."""
+        mine, starts, stops = self._reach
+        assert rows is mine or np.array_equal(rows, mine)
+        return starts, stops
 
-    def _spans(self, occurrences: pl.DataFrame) -> pl.DataFrame:
-        """The occurrences that go, by their row, and the bytes of the cell that go with each."""
-        on = ["doc_no", "cell", "start", "value_id"]
-        frame = occurrences.select(*on).with_row_index("row")
-        between = [("doc_no", ">=", frame["doc_no"].min()), ("doc_no", "<=", frame["doc_no"].max())] if frame.height else None
-        goes = pl.DataFrame(pq.read_table(self._goes, columns=[*on, "start_byte", "stop_byte"], filters=between, partitioning=None))
-        goes = goes.with_columns(pl.col(name).cast(frame.schema[name]) for name in on)
-        return frame.join(goes, on=on, how="inner", maintain_order="left")
+    def _rows(self, occurrences: pl.DataFrame) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
+        """The rows of a batch that go, ascending, and the row of `goes` of each: a merge of two tables in the same order."""
+        if not occurrences.height:
+            return np.empty(0, np.intp), self._goes.between(0, -1)
+        doc_no, cell, start, value_id = (occurrences[name].to_numpy().astype(np.int64) for name in _ON)
+        goes = self._goes.between(int(doc_no[0]), int(doc_no[-1]))
+        doc_no_2, cell_2, start_2, value_id_2 = (goes[name].to_numpy().astype(np.int64) for name in _ON)
+        # one number for the place of each: that of its cell among those here, and where in the cell it begins
+        wide = 1 + max(cell.max(), cell_2.max(initial=0))
+        here, there = (doc_no - doc_no[0]) * wide + cell, (doc_no_2 - doc_no[0]) * wide + cell_2
+        new = np.append(True, np.diff(here) != 0)
+        long = 1 + max(start.max(), start_2.max(initial=0))
+        place = (np.cumsum(new) - 1) * long + start
+        of = np.searchsorted(here[new], there)
+        wanted = of * long + start_2
+        row = np.minimum(np.searchsorted(place, wanted), len(place) - 1)
+        # of several that begin at one place the one with this value
+        other = np.flatnonzero((place[row] == wanted) & (value_id[row] != value_id_2))
+        while len(other):
+            row[other] = np.minimum(row[other] + 1, len(place) - 1)
+            other = other[(place[row[other]] == wanted[other]) & (value_id[row[other]] != value_id_2[other]) & (row[other] < len(place) - 1)]
+        good = (here[row] == there) & (place[row] == wanted) & (value_id[row] == value_id_2)
+        return row[good], goes.filter(good)
+
+
+class _Goes:
+    """The table `goes`, a few row groups at a time: batches ascend, so that each group is read about once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, pq.ParquetFile(path)
+        bounds = [self._file.metadata.row_group(group).column(0).statistics for group in range(self._file.num_row_groups)]
+        assert all(one.has_min_max for one in bounds)
+        self._low, self._high = (np.array([getattr(one, side) for one in bounds], np.int64) for side in ("min", "max"))
+        self._held: tuple[list[int], pl.DataFrame] = ([], pl.DataFrame(self._file.schema_arrow.empty_table().select(_OF_GOES)))
+
+    def __reduce__(self) -> tuple[type[_Goes], tuple[Path]]:
+        return _Goes, (self._path,)
+
+    def between(self, first: int, last: int) -> pl.DataFrame:
+        """What goes from the documents of these numbers and those between them."""
+        groups = np.flatnonzero((self._low <= last) & (self._high >= first)).tolist()
+        if groups != self._held[0]:
+            self._held = groups, pl.DataFrame(self._file.read_row_groups(groups, columns=_OF_GOES, use_threads=False))
+        low, high = np.searchsorted(self._held[1]["doc_no"].to_numpy(), [first, last + 1])
+        return self._held[1][int(low) : int(high)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sanitize.ask import known_kind, private_folder
+from sanitize.ask import known_kind, private_folder, why_empty
 from sanitize.options import AsJson, MemoryLimit, Reveal, RunName, Work, documents_of, one_of
 from sanitize.shown import show
 
@@ -82,6 +82,8 @@ def answer(
     most = MOST + 1 if format == "table" else None
     result = ask.answer(work, query, name=name, given=given, reveal=reveal, run=run, memory_limit=memory_limit, most=most)
     _say_run(work, run, statement)
+    if not result.num_rows and (why := ask.why_empty(work, _names(statement), run)):
+        typer.echo(f"note: {why}", err=True)
     shown = render(result, format, most=MOST)
     if isinstance(shown, bytes):
         sys.stdout.buffer.write(shown)
@@ -108,10 +110,15 @@ def _say_run(work: Path, run: str | None, statement: Any) -> None:
     from sanitize.views import OF_RUN, runs
 
     known = runs(work)
-    words = set(re.findall(r"\w+", statement.lower()) if isinstance(statement, str) else statement.reads)
+    words = _names(statement)
     if run is None and len(known) > 1 and (read := sorted(words & {*OF_RUN, "parts"})):
         folder, plan = known[-1]
         typer.echo(f"note: {', '.join(read)} of run {folder.name} (plan {plan}), the latest of {len(known)}; --run names another", err=True)
+
+
+def _names(statement: Any) -> set[str]:
+    """The tables that a query may read."""
+    return set(re.findall(r"\w+", statement.lower()) if isinstance(statement, str) else statement.reads)
 
 
 HELP = """\
@@ -129,7 +136,7 @@ class _Shell:
         from sanitize.views import run_named
 
         private_folder(work)
-        self._work = work
+        self._work, self._run = work, run
         self.database: duckdb.DuckDBPyConnection = queries.connect(
             work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents_of(work)
         )
@@ -181,7 +188,10 @@ class _Shell:
         from sanitize.queries import ask
         from sanitize.render import render
 
-        return str(render(ask(self.database, statement, given, most=MOST + 1), "table", most=MOST)).rstrip("\n")
+        result = ask(self.database, statement, given, most=MOST + 1)
+        if not result.num_rows and (why := why_empty(self._work, _names(statement), self._run)):
+            typer.echo(f"note: {why}", err=True)
+        return str(render(result, "table", most=MOST)).rstrip("\n")
 
     def _dot(self, line: str) -> str:
         from sanitize import queries
