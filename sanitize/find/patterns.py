@@ -248,7 +248,7 @@ class Patterns:
             else:
                 cut_off = None
             if one.check is not None:
-                reason = one.check(values)
+                reason = apart(f"check {turn}", one.check, values)
                 bad = reason.is_not_null().to_numpy()
                 if one.country is None:
                     for word in reason.drop_nulls().unique().to_list():
