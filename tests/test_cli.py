@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import cli
+from sanitize import cli, vault
 from sanitize.corpus import Columns
 from sanitize.errors import LeakFound, UsageError
 from sanitize.indexing import Settings
@@ -120,6 +120,10 @@ def nested(folder: Path) -> None:
     (folder / "data" / "in.jsonl").write_text(json.dumps({"text": LINES[0]}) + "\n")
 
 
+def another(folder: Path) -> None:
+    vault.open_work(folder / "other.private")
+
+
 def bad_records(folder: Path) -> None:
     good = json.dumps({"text": LINES[0]}).encode() + b"\n"
     (folder / "in.jsonl").write_bytes(good * 3 + b'{"text": "\xff"}\n')
@@ -197,6 +201,13 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "OUT is the input": (nested, "run data -o data", 2, ["data", "inside each other"]),
     "WORK inside OUT": (nothing, f"{RUN} --work out/private", 2, ["out/private", "inside each other"]),
     "OUT inside WORK": (nothing, "run in.parquet -o work/out --work work", 2, ["inside each other"]),
+    "OUT inside another run's private folder": (
+        another,
+        "run in.parquet -o other.private/out",
+        2,
+        ["other.private", "another run", "beside"],
+    ),
+    "WORK inside another run's private folder": (another, f"{RUN} --work other.private/vault/mine", 2, ["other.private", "another run"]),
     "WORK inside the input": (nested, "run data -o out --work data/work", 2, ["data/work", "inside each other"]),
     "the index inside the input": (nested, "find data --work data/work", 2, ["data/work", "inside each other"]),
     "a foreign OUT": (foreign, RUN, 2, ["out", "was not made by sanitize"]),
