@@ -66,8 +66,6 @@ _WIDE = (
     r"(?:[\uff08(][\uff10-\uff19]{1,5}[)\uff09][ \u3000]?|[\uff0b+])?[\uff10-\uff19]"
     r"(?:[\uff10-\uff19]|[\u3000\uff08\uff09\uff0d\uff0e\u2010-\u2015\u2212\u30fc ()-]{1,2}[\uff10-\uff19]){5,14}"
 )
-# their own kinds find none of these; what the leak check knows of them must not be taken, and kept, for a telephone number
-_OTHERS = r"\A(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9]{3}-[0-9]{2}-[0-9]{4})\z"
 _USUAL = {  # digits after the country code (ITU-T E.164 national plans; others fall to the general form)
     8: "45|47|65|852|372|371",
     9: "27|31|32|33|34|41|48|61|351|353|380|966|971|972",
@@ -166,16 +164,13 @@ _DENIES = (
 
 def _check(values: pl.Series) -> pl.Series:
     """`length` for too few or too many digits, `same` where all are zeros, `year` for two years or a day in bare digits, `named` for the
-    number of a product or an order, `other` for full-width digits in the form of an IP address or a social security number."""
-    wide = values.str.contains("[\uff10-\uff19]")
+    number of a product or an order."""
     values = _narrow(values)
     plain = _normalise(values).str.replace(r"x.*\z", "")
     size = plain.str.count_matches("[0-9*]")
     return pl.select(
         pl.when(values.str.contains(rf"\A(?:{_NAMED})\z"))
         .then(pl.lit("named"))
-        .when(wide & values.str.contains(_OTHERS))
-        .then(pl.lit("other"))
         .when((size < 5) | (size > 15) | ((size > 13) & values.str.contains(r"\A[0-9]*\z")))
         .then(pl.lit("length"))
         .when(plain.str.contains(r"\A[+]?0*\z"))

@@ -129,13 +129,6 @@ def test_a_products_number_is_counted_and_its_neighbours_are_found() -> None:
     assert KIND.check is not None and KIND.check(pl.Series(["SKU 415-555-0199"])).to_list() == ["named"]
 
 
-@pytest.mark.parametrize("value", ["192.0.2.17", "000-00-0000", "212-55-0147"])
-def test_full_width_numbers_of_other_kinds_are_none(value: str) -> None:
-    """What their own kinds do not see in full-width digits is left to the leak check, and not kept as somebody's telephone number."""
-    wide = "".join(chr(ord(letter) + 0xFEE0) for letter in value)
-    assert not found(f"Phone: {wide}.") and KIND.check(pl.Series([wide])).to_list() == ["other"]
-
-
 def test_full_width_digits_want_the_same_words() -> None:
     assert found("TEL：０３－１２３４－５６７８ まで\n电话：１３８１２３４５６７８。") == [
         "０３－１２３４－５６７８",
