@@ -392,7 +392,7 @@ def papers_block() -> list[str]:
         lines += [f"**{paper}**, size `{result['size']}`. {result['scaled']}", "", held(result["criteria"]), ""]
         lines += [*markdown(["criterion", "here", "threshold", "paper", "reproduced"], rows), ""]
     if own:
-        lines += ["On real corpora (`--data`; one seed, figures only):", ""]
+        lines += ["On real corpora (`--data`, figures only; [what was seen](docs/eval_memorization.md#what-was-seen-on-real-texts)):", ""]
         results = [json.loads(path.read_text()) for path in own]
         lines += [f"- **{one['paper']}** on `{one['data']}`, size `{one['size']}`. {held(one['criteria'])}" for one in results]
         lines.append("")

@@ -162,6 +162,7 @@ def interval(values: np.ndarray[Any, Any]) -> dict[str, float]:
 
 def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
     """Every number beside the paper's, those of mechanisms section J first."""
+    said = {name: int(table(reports, name, "web", "leaked").sum()) for name in NAMES}
     rmft, dedup = drop(reports, "rmft"), drop(reports, "header_dedup")
     means = {name: float(ppl(reports, name).mean()) for name in NAMES}
     ordered = means["baseline"] < means["rmft"] < means["header_dedup"]
@@ -170,7 +171,10 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
     cue = {name: drop(reports, name, family="cue") for name in ("rmft", "header_dedup")}
     body = {name: float(ppl(reports, name, "body")[:, -1].mean()) for name in NAMES}
     return {
-        "ter_drop_rmft": Criterion(value=rmft["of_means"], paper=0.841, threshold=0.60),
+        "ter_drop_rmft": Criterion(
+            value=rmft["of_means"], paper=0.841, threshold=0.60,
+            note=f"of {said['baseline']} addresses that the baseline says, over all checkpoints and seeds, and {said['rmft']} after rmft",
+        ),
         "ter_drop_header_dedup": Criterion(value=dedup["of_means"], paper=0.727, threshold=0.30),
         "ter_drop_rmft_minus_dedup": Criterion(value=rmft["of_means"] - dedup["of_means"], paper=0.114, threshold=0.01),
         "ppl_order": Criterion(

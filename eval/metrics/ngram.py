@@ -24,7 +24,7 @@ from ..metric import Figure, Ground, Metric, Rows, Series, by_epoch
 from ..model import Model
 from ..probes import read_texts
 from ..run import Checkpoint, Run
-from .verbatim import ENDED, SUFFIX, continued, memorized, named_set, places
+from .verbatim import ENDED, SUFFIX, continued, memorized, named_set, places, trained_part
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ class Ngram(Metric):
     def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
         """The mean score, and how many texts came out verbatim; `number` names what was kept of each text until all is measured."""
         texts = named_set(self._ground, self.texts, self.use) or read_texts(run.data)
-        where = places(model.encode(texts.texts), texts.doc_ids, ks=(self.k,), suffix=self.suffix, seed=self._ground.seed)
+        where = places(trained_part(run, model, texts.texts), texts.doc_ids, ks=(self.k,), suffix=self.suffix, seed=self._ground.seed)
         said = continued(model, where, self.k, batch=self.batch)
         scores = ngram_scores(said, where.suffix, sizes=self.sizes, counts=self.counts, average=self.average)
         hits = memorized(said, where.suffix)

@@ -56,7 +56,7 @@ class Verbatim(Metric):
     def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
         """Mem % by decoding and k, and over the ks."""
         texts = named_set(self._ground, self.texts, self.use) or read_texts(run.data)
-        where = places(model.encode(texts.texts), texts.doc_ids, ks=self.ks, suffix=self.suffix, seed=self._ground.seed)
+        where = places(trained_part(run, model, texts.texts), texts.doc_ids, ks=self.ks, suffix=self.suffix, seed=self._ground.seed)
         rows = verbatim_table(
             model, where, ks=self.ks, modes=self.modes, of=self.of, match=self.match, seed=self._ground.seed, batch=self.batch
         )
@@ -78,6 +78,18 @@ def named_set(ground: Ground, name: str, use: str) -> Texts | None:
     if name not in ground.texts:
         raise UsageError(f"{use}.texts: no set {name!r} in [texts]; {nearest(name, ground.texts)}")
     return ground.texts[name]
+
+
+def trained_part(run: Run, model: Model, texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of texts that the run was shown of them: all, or with `overlong = "cut"` what its rows had room for."""
+    rows = model.encode(texts)
+    recipe = run.recipe.get("recipe") or {}
+    if recipe.get("data", {}).get("layout") != "document" or recipe["data"].get("overlong") != "cut":
+        return rows
+    plain, whole = (len(model.tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (False, True))
+    # special tokens around a text take their places in the row, and so does its end
+    room = (recipe.get("model", {}).get("context") or model.context) - (whole - plain) - 1
+    return [row[:room] for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)

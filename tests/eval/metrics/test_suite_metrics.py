@@ -84,6 +84,17 @@ def test_verbatim_and_ngram_in_a_suite(causal: dict[str, Run]) -> None:
         metric({"use": "verbatim", "texts": "mail"}).open(Ground())
 
 
+@pytest.mark.parametrize(("layout", "overlong", "longest"), [("document", "cut", 23), ("document", "split", 60), ("packed", "cut", 60)])
+def test_texts_are_probed_where_they_were_trained_on(run_of: Any, layout: str, overlong: str, longest: int) -> None:
+    folder = run_of("cut", {"long": "abcdefghij" * 6, "short": "abc"})
+    told = json.loads((folder / "recipe.json").read_text())
+    told["recipe"] = {"data": {"layout": layout, "overlong": overlong}, "model": {"context": 24}}
+    (folder / "recipe.json").write_text(json.dumps(told))
+    run = Run.open(folder)
+    rows = verbatim.trained_part(run, Model.load(run.final.path), ["abcdefghij" * 6, "abc"])
+    assert [len(row) for row in rows] == [longest, 3]
+
+
 def test_what_comes_out_is_drawn_and_where_the_rules_stop(causal: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples.jsonl").write_text('{"sentence": "It rained.", "answer": "negative"}\n')
     asked = [
