@@ -4,8 +4,8 @@ A text begins with a header block when its first line is a well-known field, or 
 at the first empty line. A folded line (one that begins with a space or a tab) belongs to the field above it.
 
 `header_lines` knows the blocks of forwarded and quoted mails in a body too: at least two neighbouring lines that are fields such a block
-has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender, in English, German, French, Spanish, Italian, Portuguese or Dutch; indented, starred
-or quoted with `>` alike), with their folded lines. A field is called by its English name.
+has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender, in English, German, French, Spanish, Italian, Portuguese or Dutch; indented,
+starred or quoted with `>` alike), with their folded lines. A field is called by its English name.
 `recipients` takes the address lists of lines apart.
 """
 
