@@ -364,10 +364,8 @@ def judge(seen: Sequence[Mapping[str, Any]], second: set[int]) -> None:
         columns: dict[tuple[str, str], int] = {}
         for column, kind, _ in leaks:
             columns[column, kind] = columns.get((column, kind), 0) + 1
-        places = [
-            (column.strip("()") if column[0] == "(" else f"column {column}", kind, n) for (column, kind), n in sorted(columns.items())
-        ]
-        named = (f"{place}: {times} {kind}" for place, kind, times in places)
+        shown = {column: column.strip("()") if column[0] == "(" else f"column {column}" for column, _ in columns}
+        named = (f"{shown[column]}: {times} {kind}" for (column, kind), times in sorted(columns.items()))
         where = "; ".join(named) or f"{left} in the texts"
         raise LeakFound(f"values that had to go are still there ({where}); nothing was published. {mend(name for name, _ in columns)}")
     for no, result in enumerate(seen):
