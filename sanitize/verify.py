@@ -349,8 +349,8 @@ def mend(places: Iterable[str]) -> str:
     said = ["Rename the column whose name is a value, in the input"] if any(named) else []
     if not all(named) or not named:
         said.append(
-            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a finder missed in a text can be listed with "
-            "--known FILE. Then run again with --replace"
+            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a finder missed in a text can be listed "
+            "with --known FILE. Then run again"
         )
     return ". ".join(said)
 
