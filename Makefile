@@ -22,8 +22,9 @@ test: .venv/.dev  ## all tests, two at a time (soak tests excepted)
 papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
 	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python
 
-bench: .venv/.dev  ## measure the main job, what reduces a corpus, training and evaluation; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
+bench: .venv/.dev  ## measure the main job, streams, what reduces a corpus, training and evaluation; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
+	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_stream $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_reduce $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_train $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_eval $(ARGS)

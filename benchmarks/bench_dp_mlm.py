@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--words", type=int, default=256)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=16, help="rows of a forward pass; the editor's default")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     told = parser.parse_args()

@@ -60,7 +60,12 @@ def options(about: str | None, **more: Any) -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, help="your own corpus in place of the generated one")
     parser.add_argument("--text-column", default="text", help="with --data: the text; a binary column is read as mail")
     parser.add_argument("--documents", type=int, help="with --data: at most so many documents, drawn by their doc_id")
-    parser.add_argument("--dir", type=Path, help="where shards and checkpoints are kept (default: a folder that is removed at the end)")
+    # whole, so that the same call from another folder goes on with what lies there
+    parser.add_argument(
+        "--dir",
+        type=lambda given: Path(given).resolve(),
+        help="where shards and checkpoints are kept (default: a folder that is removed at the end)",
+    )
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     parser.add_argument("--results", type=Path, default=None, help=f"write the JSON into this folder, too (the kept ones: {RESULTS.name}/)")
     return parser
@@ -81,10 +86,17 @@ def own(asked: argparse.Namespace, folder: Path) -> Path | None:
     if asked.documents is None:
         return folder / "own" / "data"
     table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])
-    some = np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0), kind="stable")[: asked.documents])
     (folder / "own-some").mkdir()
-    pq.write_table(table.take(pa.array(some)), folder / "own-some" / "texts.parquet")
+    pq.write_table(some(table, asked.documents), folder / "own-some" / "texts.parquet")
     return folder / "own-some"
+
+
+def some(table: pa.Table, most: int | None) -> pa.Table:
+    """At most so many documents in their order, drawn by `doc_id`; None: all of them."""
+    if most is None:
+        return table
+    # lots of their own: the first by the lots that `split` draws, too, would all fall into its first part
+    return table.take(pa.array(np.sort(np.argsort(lots(table["doc_id"].to_pylist(), 0, what=b"own"), kind="stable")[:most])))
 
 
 def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, pa.Table]:
@@ -94,10 +106,10 @@ def split(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, 
     return {name: table.filter(pa.array(part == number)) for number, name in enumerate(shares)}
 
 
-def lots(doc_ids: Sequence[str], seed: int) -> npt.NDArray[np.float64]:
-    """A number below 1 for each id, which hangs on it and the seed alone; some thousand documents, once a script."""
+def lots(doc_ids: Sequence[str], seed: int, *, what: bytes = b"") -> npt.NDArray[np.float64]:
+    """A number below 1 for each id, which hangs on it, the seed and `what` it is for alone; some thousand documents, once a script."""
     key = seed.to_bytes(8, "little")
-    digests = [hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key).digest() for doc_id in doc_ids]
+    digests = [hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=what).digest() for doc_id in doc_ids]
     return np.array([int.from_bytes(digest, "little") / 2**64 for digest in digests])
 
 

@@ -448,8 +448,8 @@ def handed(finder: str, python: str, data: Path, out: Path) -> dict[str, Any] | 
     return result
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """The tables of a result: F2 by kind and finder, then costs."""
+def board(result: dict[str, Any]) -> list[str]:
+    """The table of F2 by kind and finder, exact spans pooled over the sets that label the kind completely; the best of each row is bold."""
     names = [name for name, one in result["finders"].items() if "scores" in one]
     lines = ["| kind | labels | " + " | ".join(names) + " |", "|---|--:|" + "--:|" * len(names)]
     for kind in KINDS:
@@ -463,6 +463,13 @@ def markdown(result: dict[str, Any]) -> str:
             said = f"{one['f2']:.2f}" if one["finds"] else "–"
             cells.append(f"**{said}**" if one["finds"] and round(one["f2"], 2) == best else said)
         lines.append(f"| {kind} | {next(row for row in rows if row)['pooled']['labels']:,} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """The tables of a result: F2 by kind and finder, then ours with intervals, then costs."""
+    names = [name for name, one in result["finders"].items() if "scores" in one]
+    lines = board(result)
     lines += ["", "| ours | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |", "|---|--:|--:|--:|--:|"]
     for kind, row in result["finders"][next(name for name in OURS if name in names)]["scores"].items() if set(OURS) & set(names) else ():
         one = row["pooled"]

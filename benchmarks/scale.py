@@ -1,12 +1,12 @@
 """How the main job grows with the corpus, and what that says of corpora far larger than this machine: the numbers behind docs/scale.md.
 
-    python -m benchmarks.scale                    25 to 200 MB: benchmarks/results/scale.json, and the tables of docs/scale.md
+    python -m benchmarks.scale                    0.1, 1 and 5 GB: benchmarks/results/scale.json, and the tables of docs/scale.md
     python -m benchmarks.scale --mb 5,10,20 --results /tmp/x     a smoke run
 
-Each size is one `sanitize run` on one worker. A stage costs what it costs to start plus so much a MB: both are fitted by least squares,
-and the exponent of what is left without the start is said beside them (1 = in proportion). What would travel between machines is what
-tasks hand to `count`: its bytes are read off the files of WORK. The rest is a model: `distinct` and `load` say how many rows travel
-where values follow a power law, and a simulation holds them against draws.
+Each size is one `sanitize run` on one worker. A stage costs what it costs to start plus so much a MB: both are fitted by least squares.
+Beside them stands the exponent of its whole cost over the size (1 = in proportion; a start pulls it below), and its peak memory. What
+would travel between machines is what tasks hand to `count`: its bytes are read off the files of WORK. The rest is a model: `distinct`
+and `load` say how many rows travel where values follow a power law, and a simulation holds them against draws.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, apart, machine, measured
+from sanitize.matcher import EACH
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
@@ -73,13 +74,13 @@ def simulated(shares: F64, tasks: int, occurrences: int, seed: int) -> dict[str,
 
 
 def fitted(sizes: Sequence[float], costs: Sequence[float]) -> dict[str, float]:
-    """What a stage costs at the start and for each MB (least squares, neither below zero), and the exponent of the rest."""
+    """What a stage costs at the start and for each MB (least squares, neither below zero), and the exponent of its cost over the size."""
     x, y = np.array(sizes, np.float64), np.array(costs, np.float64)
     slope, start = (float(one) for one in np.polyfit(x, y, 1))
     if start < 0:
         start, slope = 0.0, float((x * y).sum() / (x * x).sum())
-    rest = np.maximum(y - start, 1e-6)
-    return {"start": start, "per_mb": max(slope, 0.0), "exponent": float(np.polyfit(np.log(x), np.log(rest), 1)[0])}
+    exponent = float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-6)), 1)[0])
+    return {"start": start, "per_mb": max(slope, 0.0), "exponent": exponent}
 
 
 def run_of(about: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
@@ -113,7 +114,6 @@ def model(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     stages = {name: fitted(sizes, [one["cpu_s"][name] for one in runs]) for name in STAGES if name in runs[0]["cpu_s"]}
     tables = {name: fitted(sizes, [one["table_mb"][name] for one in runs]) for name in (TRAVELS | STAYS)}
     growth = np.polyfit(np.log(sizes), np.log([one["distinct"] for one in runs]), 1)
-    memory = fitted([one["distinct"] for one in runs], [one["peak_rss_mb"]["verify"] for one in runs])
     return {
         "stages": stages,
         "tables": tables,
@@ -121,8 +121,6 @@ def model(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "travels_gb_per_tb": sum(tables[name]["per_mb"] for name in TRAVELS) * 1e3,
         "distinct_exponent": float(growth[0]),
         "distinct_at_1_mb": float(np.exp(growth[1])),
-        "verify_bytes_per_value": memory["per_mb"] * 1e6,
-        "verify_start_mb": memory["start"],
     }
 
 
@@ -134,30 +132,29 @@ def tables(result: Mapping[str, Any]) -> str:
         f"{', '.join(format(one['text_mb'], '.0f') for one in result['runs'])} MB of generated mail"
         f" ({result['runs'][-1]['occurrences'] / result['runs'][-1]['text_mb'] / 1e3:.1f} occurrences a KB).",
         "",
-        "| stage | start, CPU-s | CPU-s a GB | exponent | core-hours a TB |",
-        "|---|---|---|---|---|",
+        "| stage | start, CPU-s | CPU-s a GB | exponent | core-hours a TB | largest process so far, MB, by size |",
+        "|---|---|---|---|---|---|",
     ]
     for name, one in said["stages"].items():
-        hours = one["per_mb"] * 1e6 / 3600
-        lines.append(f"| {name} | {one['start']:.2f} | {one['per_mb'] * 1e3:.1f} | {one['exponent']:.2f} | {hours:.1f} |")
+        hours, peaks = one["per_mb"] * 1e6 / 3600, ", ".join(f"{run['peak_rss_mb'][name]:.0f}" for run in result["runs"])
+        lines.append(f"| {name} | {one['start']:.2f} | {one['per_mb'] * 1e3:.1f} | {one['exponent']:.2f} | {hours:.1f} | {peaks} |")
     lines += [
-        f"| all | | | | {said['core_hours_per_tb']:.0f} |",
+        f"| all | | | | {said['core_hours_per_tb']:.0f} | |",
         "",
         "| table | MB a GB of text | who needs it |",
         "|---|---|---|",
         *(f"| {name} | {said['tables'][name]['per_mb'] * 1e3:.1f} | the whole corpus: it travels |" for name in TRAVELS),
         *(f"| {name} | {said['tables'][name]['per_mb'] * 1e3:.1f} | its own task: it stays |" for name in STAYS),
         "",
-        "| text | core-hours | hours on 64 cores | travels, GB | distinct values | memory of the fast leak check, GB a worker |",
+        "| text | core-hours | hours on 64 cores | travels, GB | distinct values | parts of the leak check at 1 GB |",
         "|---|---|---|---|---|---|",
     ]
     for terabytes in (0.1, 1, 10):
         values = said["distinct_at_1_mb"] * (terabytes * 1e6) ** said["distinct_exponent"]
-        memory = said["verify_bytes_per_value"] * values / 1e9
         hours = said["core_hours_per_tb"] * terabytes
         lines.append(
             f"| {terabytes:g} TB | {hours:,.0f} | {hours / 64:,.1f} | {said['travels_gb_per_tb'] * terabytes:,.0f} "
-            f"| {values / 1e6:,.0f} million | {memory:,.1f} |"
+            f"| {values / 1e6:,.0f} million | {max(1, values * EACH / (1 << 30)):,.0f} |"
         )
     lines += [
         "",
@@ -193,7 +190,7 @@ def skews(values: int, tasks: int, occurrences: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--mb", default="25,50,100,200", help="MB of text in each corpus, with commas")
+    parser.add_argument("--mb", default="100,1000,5000", help="MB of text in each corpus, with commas")
     parser.add_argument("--dir", type=Path, default=corpora.folder())
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()

@@ -85,6 +85,7 @@ def frontier(
     ] = "baseline,rmft,header_dedup",
     recipe: Annotated[str, typer.Option(help="a recipe of sanitize-train")] = "rmft",
     changes: Changes = None,
+    text_column: Annotated[str, typer.Option(metavar="COLUMN", help="the text; a binary column is read as mail")] = "text",
     limit: Annotated[int | None, typer.Option(min=2, help="at most so many documents of the corpus", show_default=False)] = None,
     web: Annotated[int, typer.Option(min=1, help="generic prompts")] = 1_000,
     cues: Annotated[int, typer.Option(min=0, help="prompts that give a first name")] = 200,
@@ -93,18 +94,23 @@ def frontier(
     as_json: AsJson = False,
 ) -> None:
     """Sanitize a corpus by several plans, train a small model on each, attack them, and draw the curve."""
+    from sanitize.errors import UsageError
+
     from .frontier import Chain, chain, curves
 
     names = [name.strip() for name in plans.split(",") if name.strip()]
+    if len({Path(name).stem for name in names}) < max(len(names), 1):
+        raise UsageError(f"--plans {plans}: expected one or more plans, each of another name, such as baseline,rmft")
     settings = Chain(
         plans={Path(name).stem: (name, ()) for name in names},
         recipe=recipe,
         changes=tuple(changes or ()),
         metrics=({"use": "extraction", "web": web, "cues": cues}, {"use": "perplexity"}, {"use": "frontier", "texts": "mail"}),
-        baseline=Path(names[0]).stem if names else "",
+        baseline=Path(names[0]).stem,
         seed=seed,
         device=device,
         limit=limit,
+        text_column=text_column,
     )
     report = chain(corpus, out, settings, say=_say)
     _kept([report], out)

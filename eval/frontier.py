@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import train
 from sanitize.errors import UsageError
 
 from .metric import Ground, Metric, metric
+from .model import usable
 from .probes import read_texts, web_prompts
 from .run import Run
 from .suite import Say, measured
@@ -53,6 +54,7 @@ class Chain:
     device: str = "cpu"
     test: float = 0.1  # share of documents that is held out
     limit: int | None = None  # at most so many documents, drawn by their `doc_id`
+    text_column: str = "text"  # of the corpus; a binary column is read as mail
 
 
 def chain(corpus: str | Path, out: str | Path, settings: Chain | None = None, *, say: Say = lambda line: None) -> dict[str, Any]:
@@ -61,21 +63,43 @@ def chain(corpus: str | Path, out: str | Path, settings: Chain | None = None, *,
     The same call again finds what it made and only measures anew. `out/runs/NAME` are the runs, `out/data/NAME` the shards.
     """
     settings = settings or Chain()
-    if settings.baseline not in settings.plans:
-        raise UsageError(f"the baseline {settings.baseline!r} is none of the plans {', '.join(settings.plans)}; add it")
+    checked(settings)
     folder = Path(out)
     parts = divided(corpus, folder, settings, say)
     return attacked(parts["train"], parts["test"], folder, settings, say=say)
 
 
+def checked(settings: Chain) -> None:
+    """UsageError or InputRefused for what no plan, recipe, metric or machine can do: told before a corpus is read and a model trained."""
+    if settings.baseline not in settings.plans:
+        named = ", ".join(settings.plans) or "(none are named)"
+        raise UsageError(f"the baseline {settings.baseline!r} is none of the plans {named}; add it")
+    for plan, changes in settings.plans.values():
+        sanitize.load_plan(plan, changes)
+    for one in settings.metrics:
+        metric(one, "frontier")
+    objective = recipe_of(settings, Path("data")).made()
+    if objective.HEAD != "causal":
+        raise UsageError(f"recipe {settings.recipe} teaches {objective.use}, which continues no text; expected a recipe of a causal model")
+    usable(settings.device)
+
+
+def recipe_of(settings: Chain, data: Path, raw: Path | None = None) -> train.Recipe:
+    """The recipe of a plan's run over its shards `data`; the raw texts have the tokenizer of all, or their perplexities do not compare."""
+    fixed = [f"data.path={data}", *([f"tokenizer.corpus={raw}"] if raw else []), f"run.seed={settings.seed}"]
+    return train.Recipe.of(settings.recipe, [*fixed, f"run.device={settings.device}", *settings.changes])
+
+
 def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict[str, Path]:
     """The corpus as two folders of Parquet, train and test; each document falls by its `doc_id` alone."""
     say("reading the corpus")
+    columns = sanitize.Columns()
+    columns = replace(columns, roles=replace(columns.roles, text=(settings.text_column,)))
     sanitize.run(
         [corpus],
         folder / "read",
         sanitize.load_plan("baseline"),
-        settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True),
+        settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True, columns=columns),
     )
     frame = pl.read_parquet(folder / "read" / "data" / "*.parquet")
     if settings.limit is not None and settings.limit < frame.height:
@@ -115,18 +139,7 @@ def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say =
             key: summary[key] for key in ("documents_out", "occurrences", "kept_originals", "replaced", "leaks", "plan_hash")
         }
         say(f"{name}: training")
-        recipe = train.Recipe.of(
-            settings.recipe,
-            [
-                f"data.path={folder / 'data' / name}",
-                # one tokenizer for all, or their perplexities do not compare
-                f"tokenizer.corpus={raw}",
-                f"run.seed={settings.seed}",
-                f"run.device={settings.device}",
-                *settings.changes,
-            ],
-        )
-        train.fit(recipe, folder / "runs" / name)
+        train.fit(recipe_of(settings, folder / "data" / name, raw), folder / "runs" / name)
         runs[name] = Run.open(folder / "runs" / name)
     report = measured(runs, metrics, ground(raw, test, settings), name="frontier", device=settings.device, say=say)
     return {

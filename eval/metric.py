@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -20,6 +20,7 @@ from .model import Model
 from .probes import Texts
 from .run import Checkpoint, Run
 
+_Settings = TypeVar("_Settings", bound=BaseModel)
 Row = Mapping[str, Any]  # what was measured at one checkpoint: step, epoch, and one entry for each metric
 Rows = Mapping[str, Sequence[Row]]  # by name of the run
 
@@ -120,6 +121,27 @@ def metric(settings: Mapping[str, Any], where: str = "metric") -> Metric:
         return kind.model_validate(dict(settings))
     except ValidationError as error:
         raise UsageError(f"{where}: {told(error, kind)}") from None
+
+
+def placed(settings: _Settings, home: Path) -> _Settings:
+    """The same settings, relative paths among them taken from `home`."""
+    changed: dict[str, Any] = {}
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, Path):
+            changed[name] = home / value
+        elif isinstance(value, BaseModel):
+            changed[name] = placed(value, home)
+    return settings.model_copy(update=changed)
+
+
+def reported(settings: BaseModel) -> dict[str, Any]:
+    """Settings as a report says them: of a path its last name, since where data lies is nobody else's business."""
+    found = settings.model_dump(mode="json")
+    for name in found:
+        value = getattr(settings, name)
+        found[name] = value.name if isinstance(value, Path) else reported(value) if isinstance(value, BaseModel) else found[name]
+    return found
 
 
 def told(error: ValidationError, kind: type[BaseModel]) -> str:

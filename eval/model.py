@@ -24,6 +24,18 @@ ROOMY = 0.75  # rows that have ended leave the batch when no more than this shar
 _LOGITS = 1 << 26  # logits that one forward may make for `token_losses` and `fill`: 256 MB of float32
 
 
+def usable(device: str | None) -> str:
+    """The device by its name, None: a GPU where there is one; UsageError for one that this machine does not have."""
+    torch, _ = learn()
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device not in ("cpu", "cuda") and not device.startswith("cuda:"):
+        raise UsageError(f"device {device}: {nearest(device, ('cpu', 'cuda'))}")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise UsageError(f"device {device}: this machine has no GPU that torch can use; take cpu")
+    return device
+
+
 @dataclass(frozen=True, repr=False)
 class Model:
     """A language model and its tokenizer, ready to be asked. `causal` is False for masked models (BERT and its kin)."""
@@ -43,12 +55,7 @@ class Model:
         path = Path(checkpoint)
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; expected a checkpoint in Hugging Face layout (config.json, model.safetensors)")
-        if device is None:
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if device not in ("cpu", "cuda") and not device.startswith("cuda:"):
-            raise UsageError(f"device {device}: {nearest(device, ('cpu', 'cuda'))}")
-        if device != "cpu" and not torch.cuda.is_available():
-            raise UsageError(f"device {device}: this machine has no GPU that torch can use; take cpu")
+        device = usable(device)
         if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
             raise OutputBroken(f"{path}: no config.json with *.safetensors; weights of other kinds are not read. Save the model anew")
         local = {"local_files_only": True, "trust_remote_code": False}

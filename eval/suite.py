@@ -32,11 +32,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sanitize.errors import UsageError, nearest
 
-from .metric import Ground, Metric, metric, told
+from .metric import Ground, Metric, metric, placed, reported, told
 from .model import Model
 from .probes import Part, counted_addresses, read_texts, vault_addresses
 from .run import Checkpoint, Run
@@ -79,6 +79,7 @@ class Suite(_Section):
     original: Original | None = None
     texts: dict[str, Set] = Field(default_factory=dict)
     metric: list[dict[str, Any]] = Field(min_length=1)
+    _home: Path = PrivateAttr(default=Path())  # what relative paths of metrics begin at
 
     @classmethod
     def read(cls, path: str | Path) -> Suite:
@@ -109,6 +110,7 @@ class Suite(_Section):
                 raise UsageError(f"{where}: [original] takes either documents or work")
             paths = {name: home / place for name in ("documents", "work", "strangers") if (place := getattr(original, name)) is not None}
             original = original.model_copy(update=paths)
+        suite._home = home
         return suite.model_copy(
             update={
                 "runs": {name: home / place for name, place in suite.runs.items()},
@@ -119,7 +121,7 @@ class Suite(_Section):
 
     def metrics(self) -> list[Metric]:
         """Its metrics, in order; each may stand there once."""
-        found = [metric(settings, f"{self.name}: metric[{number}]") for number, settings in enumerate(self.metric)]
+        found = [placed(metric(settings, f"{self.name}: metric[{number}]"), self._home) for number, settings in enumerate(self.metric)]
         uses = [one.use for one in found]
         if twice := sorted({use for use in uses if uses.count(use) > 1}):
             raise UsageError(f"{self.name}: metric {twice[0]} stands there twice; their numbers would have one name. Make two suites of it")
@@ -189,7 +191,7 @@ def measured(
         "name": name,
         "seed": ground.seed,
         "baseline": ground.baseline,
-        "metrics": [one.model_dump(mode="json") for one in metrics],
+        "metrics": [reported(one) for one in metrics],
         "runs": {run_name: {"trained": trained_on(run), "rows": rows[run_name]} for run_name, run in runs.items()},
         "over": over,
         "figures": figures,
@@ -215,7 +217,11 @@ def trained_on(run: Run) -> dict[str, Any]:
         "data": keep,
         "recipe_hash": run.recipe.get("recipe_hash"),
         "base_model": None if run.recipe.get("base_model") is None else Path(str(run.recipe["base_model"])).name,
-        "objective": recipe.get("objective", {}),
+        "objective": {
+            key: value.rpartition("/")[2] if isinstance(value, str) else value  # of a path its last name
+            for key, value in recipe.get("objective", {}).items()
+        },
+        "privacy": {"claim": (run.summary.get("privacy") or {}).get("claim")},
         "model": {key: value for key, value in recipe.get("model", {}).items() if key != "path"},
         "settings": {key: recipe.get("run", {}).get(key) for key in ("epochs", "batch", "lr", "schedule", "seed")},
     }

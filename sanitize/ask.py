@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
-from sanitize.shards import read_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,6 +50,7 @@ def status(work: Path | str) -> dict[str, Any]:
     """What WORK holds: its index, the runs made from it with the tasks done of each, and who is at work in it."""
     from sanitize.lock import holder_of
     from sanitize.notebook import Told
+    from sanitize.shards import read_json
 
     work = Path(work)
     private_folder(work)
@@ -118,6 +118,7 @@ _FILLED_BY = {
 def why_empty(work: Path, reads: Collection[str], run: str | None = None) -> str | None:
     """Why a query over these tables may have given no row: the first of them that the shown run left empty, and the runs that did not.
     None where all hold something."""
+    from sanitize.shards import read_json
     from sanitize.views import rows_of_run, run_named, runs
 
     asked = [name for name in _FILLED_BY if name in reads]

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize import tables
+from sanitize.kinds import ip_address
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.shards import table_writer, write_rows
 
@@ -100,13 +101,17 @@ def _matching(values: pl.DataFrame, listed: Mapping[str, Sequence[str]]) -> Any:
     for name, entries in listed.items():
         mine = values.filter(pl.col("kind") == name)
         form = mine.select(pl.coalesce("normalised", "value")).to_series().str.to_lowercase()
-        found.append(mine.filter(form.str.contains(pattern_of(name, entries)))["value_id"].to_numpy())
+        named = form.str.contains(pattern_of(name, entries))
+        if name == ip_address.KIND.name:
+            named |= ip_address.within(form, ip_address.networks(entries))
+        found.append(mine.filter(named)["value_id"].to_numpy())
     return np.unique(np.concatenate(found))
 
 
 def pattern_of(kind: str, entries: Sequence[str]) -> str:
     """One pattern for the entries of a list: `*` and `?` stand for any characters and for one, `@example.com` for all addresses of that
-    host and of those below it; an entry without any of these is a value, in whatever spelling."""
+    host and of those below it; an entry without any of these is a value, in whatever spelling.
+    What has a `/` is no address: networks are asked of their kind (`ip_address.within`)."""
     parts = []
     for entry in entries:
         if entry.startswith("@"):

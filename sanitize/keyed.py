@@ -14,6 +14,7 @@ import secrets
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -138,12 +139,13 @@ def pseudonyms(column: pa.Array, name: str, key: Key) -> pa.LargeStringArray:
 class Draws:
     """Random numbers for the occurrences of a batch, each a pure function of (key, purpose, doc_id, cell, start, lane).
 
-    `rows` narrows to some occurrences; `again` moves to a fresh set of lanes for another attempt. All arrays are in the order given.
+    `rows` narrows to some occurrences; `again` moves to a fresh set of lanes for another attempt, or each to one of its own. All arrays
+    are in the order given.
     What all lanes of an occurrence have in common is hashed once.
     """
 
-    def __init__(self, state: tuple[U64, ...], attempt: int = 0) -> None:
-        self._state, self._attempt = state, attempt
+    def __init__(self, state: tuple[U64, ...], attempt: int | npt.NDArray[np.integer[Any]] = 0) -> None:
+        self._state, self._attempt = state, np.asarray(attempt, np.uint64)
 
     @classmethod
     def of(cls, key: Key, purpose: str, doc_ids: pa.Array, cells: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> Draws:
@@ -171,16 +173,21 @@ class Draws:
 
     def rows(self, index: npt.NDArray[np.intp]) -> Draws:
         """The same draws for some of the occurrences."""
-        return Draws(tuple(column[index] for column in self._state), self._attempt)
+        attempt = self._attempt[index] if self._attempt.ndim else self._attempt
+        return Draws(tuple(column[index] for column in self._state), attempt)
 
-    def again(self, attempt: int) -> Draws:
+    def again(self, attempt: int | npt.NDArray[np.int64]) -> Draws:
         """Independent draws for the same occurrences; attempt 0 is the first."""
         return Draws(self._state, attempt)
+
+    def within(self, attempt: int, most: int) -> Draws:
+        """The same inside an attempt, where each has up to `most` of its own; the first of the first is attempt 0."""
+        return Draws(self._state, self._attempt * np.uint64(most) + np.uint64(attempt))
 
     def u64(self, lane: int | U64) -> U64:
         """64 uniform bits per occurrence, of one lane or of each its own. Lanes 0 to 2^32 - 1 are independent of each other."""
         out = np.empty(len(self), np.uint64)
-        lanes = np.uint64(self._attempt << 32) | np.asarray(lane, np.uint64)
+        lanes = (self._attempt << np.uint64(32)) | np.asarray(lane, np.uint64)
         for low in range(0, len(self), _BLOCK):
             state = [column[low : low + _BLOCK].copy() for column in self._state]
             state.append(np.empty_like(state[0]))

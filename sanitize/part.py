@@ -190,6 +190,10 @@ class Finder(Part):
         """The kinds that it may find; empty where that is any."""
         return ()
 
+    def seeks(self, kind: str) -> bool:
+        """Whether it may find a kind, as it is set. A plan that names a kind which nothing seeks is refused."""
+        return not self.kinds or kind in self.kinds
+
     def settled(self) -> Self:
         """The same with every setting decided that the plan leaves open, so that the index's fingerprint is of all that matters."""
         return self

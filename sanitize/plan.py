@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sanitize import part as parts
 from sanitize.chosen import Rules
 from sanitize.errors import PlanError, nearest
+from sanitize.kinds import ip_address
 from sanitize.kinds.custom import Custom
 from sanitize.kinds.custom import settled as settled_kinds
 from sanitize.kinds.kind import Kind, bringing, house_kinds
@@ -33,7 +34,8 @@ class Find(BaseModel):
     whose own kinds are looked for, by their two letters.
 
     `allow`, `deny` and `min_score`, by kind, choose among what the index holds, without reading anything again: values (`*` and `?` as
-    in file names, `@example.com` for a host) that are left as they are, values that are taken all the same, and the least score.
+    in file names, `@example.com` for a host, `10.0.0.0/8` for a network) that are left as they are, values that are
+    taken all the same, and the least score.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -155,7 +157,15 @@ class Plan(BaseModel):
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def knowing(self, listed: object) -> Plan:
-        """The same plan with the finder `known`, where there is a user's list for it."""
+        """The same plan with the finder `known`, where there is a user's list for it. Raises PlanError where `known` is to find a kind
+        and there is no list: of names, places and firms it finds only more of what a list or another finder gave it."""
+        if not listed:
+            others = [finder for finder in self.finders if finder.use != "known"]
+            for kind in _unsought(self.find.kinds, others):
+                raise PlanError(
+                    f"plan {self.name}: {kind}: find.finders has only `known` for it, and there is no list; give one with --known FILE, "
+                    f"or add one of {_finding(kind)}"
+                )
         if not listed or any(finder.use == "known" for finder in self.finders):
             return self
         resolved = self.resolved()
@@ -256,6 +266,11 @@ def _decided(name: str, where: str, shape: _Source) -> Plan:
         for kind, entries in values.items():
             if not (entries and all(entries)):
                 raise PlanError(f"{where}: find.{what}.{kind} lists nothing, or an empty value; expected values such as *@example.com")
+            try:
+                ip_address.networks(entries if kind == ip_address.KIND.name else ())
+            except ValueError:
+                expected = "expected such as 10.0.0.0/8 or 2001:db8::/32"
+                raise PlanError(f"{where}: find.{what}.{kind}: a `/` without a network; {expected}") from None
     for number, editor in enumerate(editors):
         if "blacklist" in editor.needs and shape.blacklist is None:
             raise PlanError(f"{where}: edit[{number}].use = {editor.use!r} masks what a blacklist lists; give the plan a [blacklist] table")
@@ -307,14 +322,23 @@ def _finders(find: Find, where: str) -> tuple[Finder, ...]:
         if finder.use in [one.use for one in finders]:
             raise PlanError(f"{place}.use = {finder.use!r}: stands there twice; take one of them out")
         finders.append(finder.settled())
-    anything = any(not finder.kinds and finder.use != "patterns" for finder in finders)
-    found = {kind for finder in finders for kind in finder.kinds}
-    for kind in find.kinds if not anything else ():
-        one = house_kinds().get(kind)
-        if one is not None and not one.pattern and kind not in found:
-            names = [name for name in parts.names("find") if name != "patterns"]
-            raise PlanError(f"{where}: {kind} has no pattern, and none of find.finders finds it; add one of {', '.join(names)}")
+    for kind in _unsought(find.kinds, finders):
+        raise PlanError(f"{where}: {kind} has no pattern, and none of find.finders finds it; add one of {_finding(kind)}")
     return tuple(finders)
+
+
+def _unsought(kinds: Sequence[str], finders: Sequence[Finder]) -> list[str]:
+    """The kinds without a pattern that none of the finders seeks."""
+    others = [finder for finder in finders if finder.use != "patterns"]
+    bare = [kind for kind in kinds if kind in house_kinds() and not house_kinds()[kind].pattern]
+    return [kind for kind in bare if not any(finder.seeks(kind) for finder in others)]
+
+
+def _finding(kind: str) -> str:
+    """The finders that can find a kind without a pattern, with what they need."""
+    needs = {"known": "known (with --known FILE)", "presidio": "presidio (with a model)", "ner": "ner (with a model)"}
+    names = [name for name in parts.names("find") if name != "patterns" and (kind == "PERSON" or name != "names")]
+    return ", ".join(needs.get(name, name) for name in names)
 
 
 def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:

@@ -36,8 +36,8 @@ class Pieces:
 
 
 def numeric(buffers: Buffers, low: I64, high: I64) -> Pieces:
-    """The lines that hold a digit, two `:` at most five bytes apart, two `.` five bytes apart or two `-` three bytes apart, without the
-    spans [low, high), which ascend and do not overlap. A line may be there that holds none of these."""
+    """The lines that hold a digit (a full-width one too), two `:` at most five bytes apart, two `.` five bytes apart or two `-` three bytes
+    apart, without the spans [low, high), which ascend and do not overlap. A line may be there that holds none of these."""
     words, feeds = _marked(buffers.data)
     # what lies inside a span marks no line
     first, last = -(-low // _WORD), high // _WORD
@@ -67,6 +67,8 @@ def _marked(data: U8) -> tuple[Bools, Bools]:
         size = min(len(ahead), _BLOCK)
         block = seen[:size]
         np.less(block - np.uint8(ord("0")), 10, out=hot[:size])
+        if (block == 0xEF).any():  # full-width digits, which begin with EF BC; other letters that do are passed over by the patterns
+            hot[:size] |= (block == 0xEF) & (seen[1 : size + 1] == 0xBC)
         for byte, apart in ((ord("."), 5), (ord("-"), 3)):  # `dead.beef.cafe`, `aa-bb-cc`
             here = seen == byte
             hot[:size] |= here[:size] & here[apart : apart + size]

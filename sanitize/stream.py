@@ -384,6 +384,8 @@ def stream(
 ) -> Iterator[Any]:
     """The records of `source` one after the other without what had to go: dictionaries for dictionaries, record batches for Arrow's.
 
+    Up to `rows` records are read before the first comes out, however slowly they come: take few for a source that pauses.
+
     `state` is a private folder; with it a later call goes on where the last acknowledged batch ended. A batch is acknowledged when the
     record after it is asked for, and at the end. `again`: the source begins at its beginning once more, and what was acknowledged is
     skipped; without it, it begins behind that. Without `state` nothing is remembered, and with neither `seed` nor `key_file` every call

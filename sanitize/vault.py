@@ -88,7 +88,7 @@ def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None)
 
 
 def apart(inputs: Sequence[Path | str], out: Path | None, work: Path) -> None:
-    """Refuse folders that lie inside each other."""
+    """Refuse folders that lie inside each other, or inside the private folder of another run."""
     places = [(Path(path), "the input") for path in inputs if "://" not in str(path)]
     roots = ([(out, "OUT (-o)")] if out is not None else []) + [(work, "WORK")]
     for root, name in roots:
@@ -97,3 +97,6 @@ def apart(inputs: Sequence[Path | str], out: Path | None, work: Path) -> None:
             theirs = other.resolve()
             if mine == theirs or (theirs.is_dir() and mine.is_relative_to(theirs)) or theirs.is_relative_to(mine):
                 raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; take a folder beside it")
+        for above in mine.parents:
+            if (above / "vault").is_dir() and _ignore(above) == "*\n":
+                raise UsageError(f"{name} {root} lies in {above}, the private folder of another run; take a folder beside it")

@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
 from sanitize.chosen import pattern_of
 from sanitize.errors import PlanError
 from sanitize.indexing import Settings
+from sanitize.kinds import ip_address
 from sanitize.plan import Plan, load_plan
 from sanitize.run import run
 from sanitize.stream import streamed
@@ -39,6 +41,40 @@ TEXTS = [
 def test_what_an_entry_names(kind: str, entries: list[str], yes: list[str], no: list[str]) -> None:
     pattern = re.compile(pattern_of(kind, entries).replace(r"\z", r"\Z"))
     assert [form for form in (*yes, *no) if pattern.search(form)] == yes
+
+
+@pytest.mark.parametrize(
+    ("entries", "held"),
+    [
+        (["10.0.0.0/8"], ["10.1.2.3", "10.255.255.255"]),
+        (["10.1.2.3/8"], ["10.1.2.3", "10.255.255.255"]),  # bits beyond the prefix
+        (["192.0.2.7/32", "2001:db8::/32"], ["192.0.2.7", "2001:db8::1", "2001:db8:ffff::9"]),
+        (["::/0"], ["2001:db8::1", "2001:db8:ffff::9", "2001:db9::1", "::ffff:10.1.2.3"]),
+        ([" 11.0.0.0/8 ", "10.0.0.7"], ["11.0.0.1"]),  # an entry without a prefix is no network
+        ([], []),
+    ],
+)
+def test_which_addresses_lie_in_a_network(entries: list[str], held: list[str]) -> None:
+    forms = ["10.1.2.3", "10.255.255.255", "11.0.0.1", "192.0.2.7", "2001:db8::1", "2001:db8:ffff::9", "2001:db9::1", "::ffff:10.1.2.3"]
+    column = pl.Series(forms)
+    assert column.filter(ip_address.within(column, ip_address.networks(entries))).to_list() == held
+
+
+def test_a_network_is_allowed_but_for_what_is_denied(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": "10.1.2.30 and 10.1.2.40 and 93.184.216.34 and 2001:db8::7"}) + "\n")
+    rules = plan(allow={"IP_ADDRESS": ["10.0.0.0/8", "2001:db8::/32"]}, deny={"IP_ADDRESS": ["10.1.2.40/32"]})
+    summary = run(tmp_path / "in.jsonl", tmp_path / "out", rules, settings=Settings(seed=1, workers=1))
+    (made,) = texts(tmp_path / "out")
+    assert summary["by_kind"]["IP_ADDRESS"]["skipped"] == {"allowed": 2} and summary["leaks"] == 0
+    assert made.startswith("10.1.2.30 and ") and made.endswith(" and 2001:db8::7")
+    assert "10.1.2.40" not in made and "93.184.216.34" not in made
+
+
+@pytest.mark.parametrize("entry", ["10.0.0.0/33", "10.0.0/8", "ten/8", "2001:db8::/129"])
+def test_a_network_that_is_none_is_refused(entry: str) -> None:
+    with pytest.raises(PlanError, match=r"find.allow.IP_ADDRESS: a `/` without a network; expected such as 10.0.0.0/8") as refused:
+        plan(allow={"IP_ADDRESS": [entry]})
+    assert entry not in str(refused.value)
 
 
 def plan(**rules: Any) -> Plan:

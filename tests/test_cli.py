@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import cli
+from sanitize import cli, vault
 from sanitize.corpus import Columns
 from sanitize.errors import LeakFound, UsageError
 from sanitize.indexing import Settings
+from sanitize.kinds.kind import house_kinds
 from sanitize.run import find as sanitize_find
 from sanitize.run import run as sanitize_run
 
@@ -119,6 +120,10 @@ def nested(folder: Path) -> None:
     (folder / "data" / "in.jsonl").write_text(json.dumps({"text": LINES[0]}) + "\n")
 
 
+def another(folder: Path) -> None:
+    vault.open_work(folder / "other.private")
+
+
 def bad_records(folder: Path) -> None:
     good = json.dumps({"text": LINES[0]}).encode() + b"\n"
     (folder / "in.jsonl").write_bytes(good * 3 + b'{"text": "\xff"}\n')
@@ -196,6 +201,13 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "OUT is the input": (nested, "run data -o data", 2, ["data", "inside each other"]),
     "WORK inside OUT": (nothing, f"{RUN} --work out/private", 2, ["out/private", "inside each other"]),
     "OUT inside WORK": (nothing, "run in.parquet -o work/out --work work", 2, ["inside each other"]),
+    "OUT inside another run's private folder": (
+        another,
+        "run in.parquet -o other.private/out",
+        2,
+        ["other.private", "another run", "beside"],
+    ),
+    "WORK inside another run's private folder": (another, f"{RUN} --work other.private/vault/mine", 2, ["other.private", "another run"]),
     "WORK inside the input": (nested, "run data -o out --work data/work", 2, ["data/work", "inside each other"]),
     "the index inside the input": (nested, "find data --work data/work", 2, ["data/work", "inside each other"]),
     "a foreign OUT": (foreign, RUN, 2, ["out", "was not made by sanitize"]),
@@ -588,10 +600,18 @@ def test_a_closed_pipe_is_no_error(ran: Path) -> None:
 @pytest.mark.parametrize("what", ["kinds", "finders", "droppers", "editors", "plans", "engines"])
 def test_list(sanitize: Command, what: str) -> None:
     rows = sanitize("list", what, "--json").json
-    assert [set(row) for row in rows] == [{"name", "about"}] * len(rows) and (rows or what == "droppers")
+    names = {"name", "about", "looked_for"} if what == "kinds" else {"name", "about"}
+    assert [set(row) for row in rows] == [names] * len(rows) and (rows or what == "droppers")
     assert all(row["about"] for row in rows)
     human = sanitize("list", what)
     assert human.code == 0 and all(row["name"] in human.out for row in rows)
+
+
+def test_list_says_when_each_kind_is_looked_for(sanitize: Command) -> None:
+    told = {row["name"]: row["looked_for"] for row in sanitize("list", "kinds", "--json").json}
+    assert told.keys() == house_kinds().keys()
+    assert (told["EMAIL_ADDRESS"], told["PERSON"]) == ("always", "by other finders than patterns")
+    assert (told["DATE_TIME"], told["UK_NHS"]) == ("where find.kinds names it", "where find.countries names GB")
 
 
 def test_status(ran: Path, sanitize: Command) -> None:

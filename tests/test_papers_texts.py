@@ -56,3 +56,35 @@ def test_early_detection_reads_its_tables() -> None:
     assert told["memorizes_before_optimum"].value == 0.0
     assert {row["technique"] for row in tables["techniques"]} == set(each)
     assert tables["categories"] == [{"category": "high", "samples": 20, "mem_early": 40.0, "mem_high_partial": 80.0, "mem_all": 80.0}]
+
+
+def test_ppmlm_reads_its_tables() -> None:
+    pytest.importorskip("torch")
+    from benchmarks.papers import ppmlm as paper
+
+    said = {"base": 0.99, "MLM": 0.8, "MLMA": 0.9, "DPPMLM": 0.85, "IPPMLM": 0.95, "PPMLM": 1.0, "DP": 0.99}
+    rows = []
+    for scheme, value in said.items():
+        for epoch, privacy in ((9.0, (1 + value) / 2), (36.0, value)):
+            row = {
+                "seed": 0,
+                "scheme": scheme,
+                "epoch": epoch,
+                "privacy": privacy,
+                "privacy_net": privacy,
+                "own_all": 0.5,
+                "own_eligible": 0.6,
+            }
+            rows.append(row | {"held_all": 0.4, "held_eligible": 0.2 if scheme == "DP" else 0.5})
+    graph = {"words": 10, "people": 3, "occurrences": 100, "documents": 5, "words_listed": 0.9, "occurrences_listed": 0.4}
+    larger = graph | {"documents": 50, "words_listed": 0.55, "occurrences_listed": 0.03}
+    scores = {scheme: ([3.0, 2.0, 1.0], [0.0, 0.0, 1.0] if scheme == "MLM" else [1.0, 2.0, 3.0]) for scheme in said}
+    told, tables = paper.criteria([paper.Seed(rows, scores, {"graph": [graph, larger], "grid": []})])
+    values = {name: one.value for name, one in told.items()}
+    assert values["privacy_ppmlm"] == 1.0 and values["privacy_gap_mlm"] == pytest.approx(0.2)
+    assert values["mlma_between"] == pytest.approx(0.1) and values["privacy_falls_mlm"] == pytest.approx(0.1)
+    assert values["utility_gap"] == 0.0 and values["utility_loss_dp"] == pytest.approx(0.3)
+    assert (values["words_listed"], values["occurrences_listed"]) == (0.55, 0.03), "of the largest corpus that was read"
+    assert values["mia_auc_mlm"] == pytest.approx(8.5 / 9) and values["mia_auc_ppmlm"] == 0.5
+    assert all(np.isfinite(list(values.values()))) and len(tables["schemes"]) == len(rows)
+    assert {name for name, one in told.items() if one.headline} == {"privacy_ppmlm", "privacy_gap_mlm", "mlma_between", "utility_gap"}

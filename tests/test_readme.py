@@ -24,15 +24,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize.cli
+from benchmarks.detection import board
 from sanitize import part, queries, tables
 from sanitize.demo import SEED, demo, mails, write_mbox
-from sanitize.kinds.kind import every_kind, kinds, known_countries
+from sanitize.kinds.kind import Kind, every_kind, house_kinds, known_countries
 from sanitize.plan import load_plan, plan_names
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 RESULTS = ROOT / "benchmarks" / "results" / "main_job.json"
 REDUCE = RESULTS.with_name("reduce.json")
+DETECTION = RESULTS.with_name("detection.json")
 PEERS = RESULTS.with_name("peers.json")
 PAPERS = RESULTS.with_name("papers")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -45,6 +47,11 @@ UPDATE = "run `python tests/test_readme.py`"
 
 
 # ---- what is generated ----
+
+
+def anywhere() -> dict[str, Kind]:
+    """The kinds that are of no country, those on request too."""
+    return {name: one for name, one in house_kinds().items() if one.country is None}
 
 
 def does(plan: str, kind: str) -> str:
@@ -60,7 +67,7 @@ def does(plan: str, kind: str) -> str:
         return f"`[{kind}]`"
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
-        return stay + ("variant" if kinds()[kind].parts and settings["anchors"] else "fake")
+        return stay + ("variant" if house_kinds()[kind].parts and settings["anchors"] else "fake")
     named = {
         "header_dedup": "repeats leave the headers",
         "mask_words": "each word a mask",
@@ -74,7 +81,7 @@ def plans_block() -> list[str]:
     """The README's table of plans: kinds with the same treatment stand together."""
     alike: dict[tuple[str, ...], list[str]] = {}
     names = sorted(plan_names(), key=lambda name: (name != "rmft", name))
-    for kind in kinds():
+    for kind in anywhere():
         alike.setdefault(tuple(re.sub(r"`\[\w+\]`", "its label", does(name, kind)) for name in names), []).append(kind)
     rows = [[", ".join(group), *ways] for ways, group in alike.items()]
     abouts = [f"- `{name}`: {load_plan(name).about}" for name in names]
@@ -83,7 +90,10 @@ def plans_block() -> list[str]:
 
 def kinds_page() -> str:
     names = sorted(plan_names(), key=lambda name: (name != "rmft", name))
-    rows = [[f"`{kind.name}`", kind.about, *(does(name, kind.name) for name in names)] for kind in kinds().values()]
+    rows = [[f"`{kind.name}`", kind.about, *(does(name, kind.name) for name in names)] for kind in anywhere().values()]
+    national = [kind.name for kind in house_kinds().values() if kind.country]
+    assert {does(name, kind) for name in names for kind in national} == {"not looked for"}
+    rows.append(["national identifiers, below", "numbers of eighteen countries", *["not looked for"] * len(names)])
     return "\n".join(
         [
             "# Kinds, and what the shipped plans do with them",
@@ -93,7 +103,7 @@ def kinds_page() -> str:
             "",
             *markdown(["kind", "what it is", *(f"`{name}`" for name in names)], rows),
             "",
-            *(line for kind in kinds().values() for line in ("## " + kind.name, "", file_says(kind.name.lower()), "")),
+            *(line for kind in anywhere().values() for line in ("## " + kind.name, "", file_says(kind.name.lower()), "")),
             *NATIONAL,
             *markdown(
                 ["country", "kind", "what it is"],
@@ -352,6 +362,15 @@ def held(criteria: dict[str, dict[str, Any]]) -> str:
     return told + (f" Not reproduced: {'; '.join(missed)}." if missed else " All others hold, too.")
 
 
+def detection_block() -> list[str]:
+    """F2 of ours and of peers by kind, from `benchmarks/results/detection.json`."""
+    result = json.loads(DETECTION.read_text())
+    records = sum(one["records"] for one in result["sets"].values())
+    rate = f", at {result['times_presidio']:.0f} times the rate of Presidio" if "times_presidio" in result else ""
+    said = f"F2 of exact spans, on {records:,} labelled records of {len(result['sets'])} sets{rate}; `sanitize` is the patterns alone,"
+    return [*board(result), "", said, "`sanitize find` what the plan `names` finds. – : nothing of that kind is looked for."]
+
+
 def papers_block() -> list[str]:
     """The papers' criteria, from `benchmarks/results/papers/`: what was measured beside what the paper says."""
     lines: list[str] = []
@@ -389,6 +408,7 @@ GENERATED = {
     "reduce": reduce_block,
     "learning": learning_block,
     "peers": peers_block,
+    "detection": detection_block,
 }
 
 

@@ -119,7 +119,10 @@ class Loop:
                     logged = Tally()
                 due = done in marks
                 if due:
-                    stop = self.checkpoint(self.told(done, info["tokens"], since.means().get("loss")))
+                    loss = since.means().get("loss")
+                    # between two lines of the log, and after the update that a loss was taken before
+                    finite(loss if all(bool(torch.isfinite(one).all()) for one in self.model.parameters()) else math.nan, done)
+                    stop = self.checkpoint(self.told(done, info["tokens"], loss))
                     info["stopped"] = bool(self.crew.summed({"stop": float(stop)})["stop"])
                     since = Tally()
                     self.model.train()
@@ -238,11 +241,16 @@ class Loop:
         means = tally.means()
         factors = self.objective.factors()
         loss = sum(factors.get(name, 1.0) * value for name, value in means.items())
-        if not math.isfinite(loss):
-            raise UsageError(f"the loss is no number any more at step {done}; lower run.lr, or set run.clip")
+        finite(loss, done)
         parts = {name: round(value, PLACES) for name, value in means.items()} if len(means) > 1 else {}
         entry = {"step": done, "epoch": round(done / self.plan.steps_per_epoch, PLACES), "loss": round(loss, PLACES), "tokens": tokens}
         self.log({**entry, "lr": rate(self.run, done - 1, self.plan.steps), **({"parts": parts} if parts else {})})
+
+
+def finite(loss: float | None, done: int) -> None:
+    """UsageError where the loss after so many steps is no number: nothing that was trained since is worth keeping."""
+    if loss is not None and not math.isfinite(loss):
+        raise UsageError(f"the loss is no number any more at step {done}; lower run.lr, or set run.clip")
 
 
 def precision(run: Run, device: Any) -> Any:

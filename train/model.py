@@ -160,7 +160,9 @@ def _masked_types() -> frozenset[str]:
 def _same_tokenizer(folder: Path, tokenizer: Any) -> None:
     own = local_tokenizer(folder) if (folder / "tokenizer.json").is_file() else None
     if own is not None and own.get_vocab() != tokenizer.get_vocab():
-        raise UsageError(f"{folder}: has a tokenizer of its own with another vocabulary than the one in use; leave tokenizer.path out")
+        raise UsageError(
+            f"{folder}: its own tokenizer has another vocabulary than the one in use; leave tokenizer.path and tokenizer.corpus out"
+        )
 
 
 def _new(settings: Model, head: str, tokenizer: Any, labels: tuple[str, ...]) -> Any:

@@ -403,7 +403,7 @@ def folder_sha256(path: str | Path) -> str:
     place = Path(path)
     if not place.exists():
         raise InputRefused(
-            f"{place}: there is no such folder or file; models and tokenizers are read from local folders and never downloaded"
+            f"{place}: there is no such folder or file; what a recipe names by a path is read from the disk and never downloaded"
         )
     files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())
     return hashlib.sha256("".join(f"{file.name} {sha256(file)}\n" for file in files).encode()).hexdigest()

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from benchmarks.papers_texts import QUESTION, tickets
 from eval.metrics import ngram, task, verbatim
 from eval.model import Model
 from eval.run import Run
+from sanitize.errors import UsageError
 from train.documents import read
 from train.model import trained_tokenizer
 
@@ -214,7 +215,8 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
     epochs = base[0].epochs
     stops = [ngram.stop_by_ngram(one.score) for one in base]
     final = float(np.mean([one.mem[-1] for one in base]))
-    assert final > 0, "the plain run has memorized nothing; there is nothing to reduce"
+    if not final:
+        raise UsageError("the plain run has memorized nothing, so there is nothing to reduce; give more --epochs or fewer --documents")
     mem = {name: float(np.mean([seed.looked[name].mem[-1] for seed in seeds])) for name in TECHNIQUES}
     mem["early_stop"] = float(np.mean([one.mem[stop.at] for one, stop in zip(base, stops, strict=True)]))
     best = [max(one.task) for one in base]
@@ -315,8 +317,13 @@ def categories(seed: Seed) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
-    asked = options(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter).parse_args(argv)
+    parser = options(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--epochs", type=int, help="over the private texts (default: by size); real ones take more to be learned by heart")
+    asked = parser.parse_args(argv)
     size, began = SIZES[asked.size], time.perf_counter()
+    if asked.epochs is not None:  # as many checkpoints as before
+        longer = asked.epochs / size.epochs
+        size = replace(size, epochs=asked.epochs, every=max(1, round(size.every * longer)), sparse=max(1, round(size.sparse * longer)))
     import torch
 
     if size.device == "cpu":
@@ -326,9 +333,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         data = own(asked, folder)
         seeds = [one_seed(folder / f"seed-{seed}", size, seed, data) for seed in range(asked.seeds or size.seeds)]
         told, tables = criteria(seeds)
+    there = {name: one.num_rows for name, one in seeds[0].tables.items()}
     scaled = (
-        f"{size.layers} layers of width {size.width} from scratch on {size.public} invented public texts, {size.private} private ones, "
-        f"{size.epochs} epochs, {len(seeds)} seeds; the paper tunes models of 1.4 to 70 billion parameters on 5,000 samples for 8 epochs."
+        f"{size.layers} layers of width {size.width} from scratch on {there['public']}{'' if data else ' invented'} public texts, "
+        f"{there['private']} private ones, {size.epochs} epochs, {len(seeds)} seeds; the paper tunes models of 1.4 to 70 billion "
+        "parameters on 5,000 samples for 8 epochs."
     )
     return finish("early_detection", asked, told, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
 

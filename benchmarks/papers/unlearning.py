@@ -37,6 +37,7 @@ from eval.run import Run
 from eval.stop import ENOUGH, recalled
 from sanitize.masked import measure_bounds
 from sanitize.read import Roles
+from sanitize.shards import read_json, write_json
 from train.recipe import Recipe
 from train.unlearn import Stages, forget
 
@@ -100,6 +101,11 @@ class Ground:
     public: Path
     pretrained: Path
 
+    @property
+    def spent(self) -> Path:
+        """Where what was measured on the way is kept."""
+        return self.folder / "spent.json"
+
     def recipe(self, **sections: Mapping[str, Any]) -> dict[str, Any]:
         """A recipe that goes on from the pretrained model over the private texts; `sections` change it."""
         table = _recipe(self.size, self.seed, self.data, {"path": str(self.pretrained), "dropout": 0.0})
@@ -111,11 +117,23 @@ class Ground:
         path.write_text("".join(f"{one}\n" for one in sorted(self.them.forgotten(count))), "utf-8")
         return path
 
-    def clock(self, work: Callable[[], Any]) -> tuple[Any, float]:
-        """What `work` gives, and the seconds it took: of the processor, and with a GPU on the wall."""
+    def clock(self, name: str, work: Callable[[], Any]) -> tuple[Any, float]:
+        """What `work` gives, and the seconds it took: of the processor, and with a GPU on the wall.
+
+        They are kept by `name`: where the folder is kept, what was made before costs nothing the second time.
+        """
         read = time.process_time if self.size.device == "cpu" else time.perf_counter
         began = read()
-        return work(), read() - began
+        made = work()
+        return made, float(self.kept("seconds", name, read() - began))
+
+    def kept(self, what: str, name: str, value: Any) -> Any:
+        """The value that was kept under this name when it was first known; else this one, which is kept from now on."""
+        told = read_json(self.spent) or {}
+        if name not in told.setdefault(what, {}):
+            told[what][name] = value
+            write_json(self.spent, told)
+        return told[what][name]
 
 
 def _recipe(size: Size, seed: int, data: Path, model: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,14 +287,13 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
         found.rows.append(row_of(ground, method, at, known, target, seconds, steps) | more)
 
     # the model before anything is forgotten; the rule that chooses E is asked at its checkpoints
-    heard: list[float] = []
-
     def rule(moment: Any) -> bool:
-        heard.append(recalled(moment, 32))
+        ground.kept("recalled", f"{moment.info['epoch']:g}", recalled(moment, 32))
         return False
 
     full, seconds, steps = fitted(ground, "ft-rf", run={"checkpoint_every": 1.0}, hook=rule)
-    found.rule = next((epoch for epoch, value in enumerate(heard, 1) if value >= ENOUGH), None)
+    heard = (read_json(ground.spent) or {}).get("recalled", {})
+    found.rule = min((round(float(epoch)) for epoch, value in heard.items() if value >= ENOUGH), default=None)
     retrained: list[Known] = []
     for at, listed in enumerate(lists):
         path, spent, done = fitted(ground, f"rfs-{at}", data={"leave_out": str(listed)})
@@ -292,7 +309,7 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
                 keep(name, at, Known.of(path, sets[at], size), retrained[at], spent, done, lr=lr)
     masked = masked_model(ground)
     for epsilon in size.epsilons:
-        (out, account), spent = ground.clock(lambda epsilon=epsilon: rewritten(ground, masked, epsilon))
+        (out, account), spent = ground.clock(f"rewritten-{epsilon:g}", lambda epsilon=epsilon: rewritten(ground, masked, epsilon))
         found.rewritten.append(told_of(account, epsilon, spent))
         one = Stages(recipe=Recipe.of(ground.recipe(base={"epochs": size.epochs}, run={"epochs": half})), data=ground.data,
                      out=folder / f"mlm-{epsilon:g}", rewritten=out)  # fmt: skip
@@ -316,7 +333,7 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
 
 def fitted(ground: Ground, name: str, *, hook: Any = None, **sections: Mapping[str, Any]) -> tuple[Path, float, int]:
     """A training by the ground's recipe: its last checkpoint, seconds and steps."""
-    done, seconds = ground.clock(lambda: train.fit(ground.recipe(**sections), ground.folder / name, hook=hook))
+    done, seconds = ground.clock(name, lambda: train.fit(ground.recipe(**sections), ground.folder / name, hook=hook))
     return Run.open(ground.folder / name).final.path, seconds, int(done["steps"])
 
 
@@ -326,7 +343,7 @@ def forgot(ground: Ground, name: str, method: str, full: Path, listed: Path, lr:
     changes = [f"run.epochs={size.epochs_forget}", "run.batch=8", f"run.lr={lr}", "run.checkpoint_every=0", f"run.seed={ground.seed}",
                f"run.device={size.device}"]  # fmt: skip
     out = ground.folder / name
-    done, seconds = ground.clock(lambda: forget(method, model=full, forget=listed, data=ground.data, out=out, changes=changes))
+    done, seconds = ground.clock(name, lambda: forget(method, model=full, forget=listed, data=ground.data, out=out, changes=changes))
     return out / "checkpoints" / str(done["final"]), seconds, int(done["steps"])
 
 
@@ -343,15 +360,15 @@ def staged(
     more_than_last: bool,
 ) -> None:
     """DP2Unlearning: base and full model once, then the requests one after the other, each on top of those before."""
-    told, seconds = ground.clock(stages.go)
+    told, seconds = ground.clock(stages.out.name, stages.go)
     last = len(lists) - 1
     base = Path(told["base_model"])
     keep(f"{method} base", last, Known.of(base, sets[last], ground.size), retrained[last], seconds, 0, epsilon=epsilon)
-    for at in range(0 if more_than_last else last, last + 1):
-        told, seconds = ground.clock(lambda at=at: stages.go(lists[at]))
-        newest = told["newest"]
-        path = stages.out / newest / "checkpoints" / told["stages"][newest]["final"]
-        keep(method, at, Known.of(path, sets[at], ground.size), retrained[at], seconds, told["stages"][newest]["steps"], epsilon=epsilon)
+    for number, at in enumerate(range(0 if more_than_last else last, last + 1), 1):
+        name = f"unlearned-{number:03d}"  # not the newest one: where the folder is kept, all requests lie there already
+        told, seconds = ground.clock(f"{stages.out.name}, {name}", lambda at=at: stages.go(lists[at]))
+        path = stages.out / name / "checkpoints" / told["stages"][name]["final"]
+        keep(method, at, Known.of(path, sets[at], ground.size), retrained[at], seconds, told["stages"][name]["steps"], epsilon=epsilon)
 
 
 def told_of(account: Mapping[str, Any], epsilon: float, seconds: float) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError
 
-from ..metric import Figure, Ground, Leak, Metric, Rows, by_epoch
+from ..metric import Figure, Ground, Leak, Metric, Rows, Series, by_epoch
 from ..model import Model
 from ..probes import read_texts
 from ..run import Checkpoint, Run
@@ -123,10 +123,15 @@ class Identifiers(Metric):
         return self._leaks
 
     def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
-        """Privacy and utility over epochs (figure 4)."""
+        """Privacy and utility over epochs, and beside each other at each checkpoint (figure 4)."""
+        both = [
+            Series(name, [(row[self.use]["right_eligible"], row[self.use]["privacy"]) for row in told if self.use in row])
+            for name, told in rows.items()
+        ]
         return [
             by_epoch(rows, lambda row: row.get(self.use, {}).get("privacy"), "Identifiers that are never said", "Privacy"),
             by_epoch(rows, lambda row: row.get(self.use, {}).get("right_eligible"), "Hidden words guessed right", "share"),
+            Figure("Utility and privacy at each checkpoint", "hidden words guessed right", "Privacy", both, "dots"),
         ]
 
 

@@ -24,7 +24,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..metric import Figure, Ground, Metric, Rows, Series, by_epoch
 from ..model import Model
 from ..probes import tables
 from ..run import Checkpoint, Run
@@ -60,18 +60,29 @@ class Membership(Metric):
         }
 
     def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
-        """The area with its interval, and the rates at few false alarms."""
+        """The area with its interval, the rates at few false alarms, and the curve as [false, true] positive rates."""
         assert self._black is not None, "opened"
         scores = []
         for frame in self._texts.values():
             table = audit(model, frame["text"].to_list(), frame["doc_id"].to_list(), folds=self.folds, seed=self._ground.seed)
             own = own_identifiers(frame["text"].to_list(), frame["user_id"].to_list(), self._black.indirect)
             scores.append(list(count_scores(own, said(table, self._black.indirect), by=self.by).values()))
-        return attack_table(*scores, seed=self._ground.seed)
+        curve = roc(*scores)
+        points = np.stack([curve.false_positive, curve.true_positive], axis=1).tolist()
+        return {**attack_table(*scores, seed=self._ground.seed), "curve": points}
 
     def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
-        """The area over epochs."""
-        return [by_epoch(rows, lambda row: row.get(self.use, {}).get("auc"), "Membership told from predicted words", "AUC")]
+        """The area over epochs, and the curve of the last checkpoint (figure 6)."""
+        last = [Series(name, told[-1][self.use]["curve"]) for name, told in rows.items() if told and self.use in told[-1]]
+        return [
+            by_epoch(rows, lambda row: row.get(self.use, {}).get("auc"), "Membership told from predicted words", "AUC"),
+            Figure(
+                "ROC at the last checkpoint",
+                "false-positive rate",
+                "true-positive rate",
+                [*last, Series("chance", [(0.0, 0.0), (1.0, 1.0)])],
+            ),
+        ]
 
 
 def people(path: Path, *, user: str = "user_id", text: str = "text") -> pl.DataFrame:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, PrivateAttr
 
-from ..metric import Figure, Ground, Metric, Rows, by_epoch
+from ..metric import Figure, Ground, Metric, Rows, Series, by_epoch
 from ..model import Model
 from ..probes import read_texts
 from ..run import Checkpoint, Run
@@ -58,8 +58,8 @@ class Ngram(Metric):
     batch: int = Field(default=64, ge=1)
 
     _ground: Ground = PrivateAttr(default_factory=Ground)
-    # by the step's row: what was said of each text, which is not for the report
-    _seen: dict[int, tuple[F64, Bools]] = PrivateAttr(default_factory=dict)
+    # by the step's row: what was said of each text and what it looks like, which is not for the report
+    _seen: dict[int, tuple[F64, Bools, list[str]]] = PrivateAttr(default_factory=dict)
 
     def open(self, ground: Ground) -> None:
         """Take the seed and the sets of texts; UsageError for a set that the suite does not have."""
@@ -75,24 +75,29 @@ class Ngram(Metric):
         scores = ngram_scores(said, where.suffix, sizes=self.sizes, counts=self.counts, average=self.average)
         hits = memorized(said, where.suffix)
         number = len(self._seen)
-        self._seen[number] = scores, hits
+        self._seen[number] = scores, hits, categories_of([texts.texts[row] for row in where.rows])
         return {"number": number, "score": mean_score(scores), "verbatim": int(hits.sum()), "probed": len(hits)}
 
     def over(self, rows: Rows) -> dict[str, Any]:
-        """For each run: newly memorized by checkpoint, the scores before, where the rules stop, and the thresholds compared."""
+        """For each run: newly memorized by checkpoint, the scores before, where the rules stop, the thresholds compared, and categories.
+
+        The rule of the best task is asked where the suite has a `task`, by its first measure; that of validation where runs have its loss.
+        """
         found = {}
         for name, told in rows.items():
             mine = [row for row in told if self.use in row]
             if not mine:
                 continue
             kept = [self._seen[row[self.use]["number"]] for row in mine]
-            scores, hits = np.stack([one for one, _ in kept]), np.stack([one for _, one in kept])
+            scores, hits = np.stack([one for one, _, _ in kept]), np.stack([one for _, one, _ in kept])
             epochs = [row["epoch"] for row in mine]
             means = [row[self.use]["score"] for row in mine]
             losses = [row["validation_loss"] for row in mine]
             stops = [stop_by_ngram(means, threshold=self.threshold, take=self.take)]
             if None not in losses:
                 stops.append(stop_by_validation(losses))
+            if all("task" in row for row in mine):
+                stops.append(stop_by_task([next(value for key, value in row["task"].items() if key != "examples") for row in mine]))
             before = precursor(scores, hits, epochs=epochs)
             mem = [100 * float(one.mean()) if len(one) else 0.0 for one in hits]
             found[name] = {
@@ -101,12 +106,24 @@ class Ngram(Metric):
                 "precedes": precedes(before),
                 "stops": [{"rule": stop.rule, "epoch": epochs[stop.at], "mem": mem[stop.at], "note": stop.note} for stop in stops],
                 "thresholds": threshold_sweep(means, {"epoch": epochs, "mem": mem}),
+                "categories": category_table(kept[0][2], scores, hits, seed=self._ground.seed),
             }
         return found
 
     def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
-        """The mean score over epochs."""
-        return [by_epoch(rows, lambda row: row.get(self.use, {}).get("score"), "n-gram memorization score", "%")]
+        """The mean score over epochs, the texts newly memorized (figure 1), and the scores before that (figure 2)."""
+        fresh, before = [], []
+        for name, told in over.items():
+            epochs = [row["epoch"] for row in rows[name] if self.use in row]
+            fresh.append(Series(name, list(zip(epochs, told["newly_memorized"], strict=True))))
+            for group, words in (("next", "come out next"), ("not_yet", "not by then")):
+                points = [(row["epoch"], row[f"{group}_median"]) for row in told["precursor"] if row[f"{group}_median"] is not None]
+                before.append(Series(f"{name}: {words}", points))
+        return [
+            by_epoch(rows, lambda row: row.get(self.use, {}).get("score"), "n-gram memorization score", "%"),
+            Figure("Texts that come out for the first time", "epoch", "texts", fresh),
+            Figure("Median score one checkpoint before", "epoch", "%", before),
+        ]
 
 
 def ngram_scores(

@@ -69,7 +69,7 @@ class DpMlm(Editor):
     where: str = ""
     casing: Literal["model", "first"] = "model"
     window: int = Field(default=64, ge=4, le=4096)
-    batch: int = Field(default=64, ge=1, le=4096)
+    batch: int = Field(default=16, ge=1, le=4096)  # what fits a core's cache; a GPU wants some hundred
     device: Literal["cpu", "cuda"] = "cpu"
     tagger: str = ""
     reasons: tuple[Literal["direct", "indirect"], ...] = ()

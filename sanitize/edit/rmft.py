@@ -52,6 +52,8 @@ Anchor = Literal["first", "last", "domain", "tld"]
 _EXTEND_AFTER = 8  # attempts with the stores alone
 _OWN_PART_AFTER = 24  # from here on a drawn part may happen to be the address's own
 _ATTEMPTS = 64
+_STAGES = (1, _EXTEND_AFTER, _OWN_PART_AFTER, _ATTEMPTS)  # where the way of drawing changes
+_FEW = 256  # draws that cost no more than the call
 _SPENT = -2  # entered, and out of attempts
 _ANCHOR = 1 << 20  # the lane that chooses the anchor of a name, beyond those of its words
 _ANCHORS = {"first": persons.FIRST, "last": persons.LAST, "domain": persons.DOMAIN, "tld": persons.TLD}
@@ -270,8 +272,8 @@ class Rmft(LinkingEditor):
     def _fakes(self, one: Kind, values: pa.Array) -> _Make:
         """Fakes of the same shape; small reserved ranges are left when they are exhausted."""
 
-        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-            reserved = self.reserved and attempt < _EXTEND_AFTER
+        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+            reserved = self.reserved and bool(np.max(attempt) < _EXTEND_AFTER)
             own = pl.Series(values.take(pa.array(rows)))
             fakes = one.fake(own, draws, reserved)
             usable = (one.normalise(fakes) != one.normalise(own)).to_numpy() if one.common else np.ones(len(rows), np.bool_)
@@ -285,9 +287,10 @@ class Rmft(LinkingEditor):
         kept = one.keeping
         parts = np.array([one.parts.index(name) for name in self.anchors if name in one.parts] or [-1])
 
-        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
             own = pl.Series(values.take(pa.array(rows)))
-            which = parts[pick(draws.again(0).pair(_ANCHOR)[0], len(parts))] if attempt < _EXTEND_AFTER else np.full(len(rows), -1)
+            hard = np.max(attempt) >= _EXTEND_AFTER
+            which = np.full(len(rows), -1) if hard else parts[pick(draws.again(0).pair(_ANCHOR)[0], len(parts))]
             return arrow(kept(own, draws, which)), np.ones(len(rows), np.bool_)
 
         return make
@@ -323,16 +326,16 @@ class Rmft(LinkingEditor):
         many = np.array([names.index(name) for name in self.anchors], np.int64)
         few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
 
-        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-            of, docs = code[rows], doc_no[rows]
+        def make(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+            of, docs, stage = code[rows], doc_no[rows], np.max(attempt)
             alone = single[of]
-            choose, draw_first = draws.again(0).pair(0) if attempt == 0 else (draws.again(0).pair(0)[0], draws.pair(0)[1])
+            choose, draw_first = draws.again(0).pair(0) if stage == 0 else (draws.again(0).pair(0)[0], draws.pair(0)[1])
             draw_last, draw_domain = draws.pair(1)
             anchor = np.full(len(rows), -1, np.int64)
             for which, choices in ((~alone, many), (alone, few)):
                 if len(choices):
                     anchor[which] = choices[pick(choose[which], len(choices))]
-            strict = attempt < _OWN_PART_AFTER
+            strict = stage < _OWN_PART_AFTER
             usable = np.ones(len(rows), np.bool_)
             first, fits = parts["first"].draw(of, docs, draw_first, (anchor == 0) | alone)
             usable &= fits
@@ -349,8 +352,9 @@ class Rmft(LinkingEditor):
                 tld, fits = parts["tld"].draw(of, docs, draws.pair(2)[0], anchor == 3)
                 usable &= fits
                 pieces += [between["dot"].take(pa.array(of)), tld]
-            if attempt >= _EXTEND_AFTER:
-                digits = pa.array(pick(draws.pair(3)[0], 10 ** min(attempt - _EXTEND_AFTER + 1, 9)).astype(str), pa.large_string())
+            if stage >= _EXTEND_AFTER:
+                size = 10 ** np.minimum(np.asarray(attempt, np.uint64) - np.uint64(_EXTEND_AFTER - 1), np.uint64(9))
+                digits = pa.array(pick(draws.pair(3)[0], size).astype(str), pa.large_string())
                 # the local part takes the digits, unless it is the anchor of an address that has no other
                 at_last, at_domain = ~alone & (anchor != 1), alone & (anchor == 0)
                 pieces[0] = pc.if_else(
@@ -391,10 +395,10 @@ class _Race:
         self._entered[rows], self._place[rows] = len(self._groups), np.arange(len(rows))
         self._groups.append((doc_no, make, draws))
         while len(rows):
-            groups, attempts = self._entered[rows], self._attempt[rows]
-            for turn in np.unique(groups * _ATTEMPTS + attempts).tolist():
-                group, attempt = divmod(turn, _ATTEMPTS)
-                self._propose(rows[(groups == group) & (attempts == attempt)], group, attempt)
+            groups, stages = self._entered[rows], np.searchsorted(_STAGES, self._attempt[rows], side="right")
+            for turn in np.unique(groups * len(_STAGES) + stages).tolist():
+                group, stage = divmod(turn, len(_STAGES))
+                self._propose(rows[(groups == group) & (stages == stage)], group, _STAGES[stage])
             holding = np.flatnonzero(self.held >= 0)
             order = holding[np.argsort(self.held[holding], kind="stable")]
             self.held[order[1:][self.held[order[1:]] == self.held[order[:-1]]]] = -1
@@ -403,14 +407,25 @@ class _Race:
             self._entered[rows[self._attempt[rows] == _ATTEMPTS]] = _SPENT
             rows = rows[self._attempt[rows] < _ATTEMPTS]
 
-    def _propose(self, rows: npt.NDArray[np.intp], group: int, attempt: int) -> None:
+    def _propose(self, rows: npt.NDArray[np.intp], group: int, end: int) -> None:
+        """Of each the first draw from its attempt on, in a stage that ends before attempt `end`, that what came before the batch has not
+        taken. Where they are few several attempts are made at once: a call costs more than they do."""
         doc_no, make, draws = self._groups[group]
-        inside = self._place[rows]
-        text, usable = make(inside, draws.rows(inside).again(attempt), attempt)
+        times = np.minimum(end - self._attempt[rows], max(1, _FEW // len(rows)))
+        low = np.cumsum(times) - times
+        each = np.repeat(np.arange(len(rows)), times)
+        attempts = self._attempt[rows][each] + np.arange(len(each)) - low[each]
+        inside = self._place[rows][each]
+        text, usable = make(inside, draws.rows(inside).again(attempts), attempts)
         ids = value_ids(arrow(self._kind.normalise(pl.Series(text))), self._kind.name, self._key)
-        self.held[rows] = np.where(usable & ~self._past.taken(ids, doc_no[inside]), ids, -1)
+        good = usable & ~self._past.taken(ids, doc_no[inside])
+        first = np.minimum.reduceat(np.where(good, np.arange(len(each)), len(each)), low)
+        none = first == len(each)
+        first[none] = (low + times - 1)[none]
+        self.held[rows] = np.where(none, -1, ids[first])
+        self._attempt[rows] = attempts[first]
         self._where[rows] = self._drawn + np.arange(len(rows))
-        self._texts.append(text)
+        self._texts.append(text.take(pa.array(first)))
         self._drawn += len(rows)
 
     def first_said(self, rows: npt.NDArray[np.intp], values: I64) -> npt.NDArray[np.intp]:
@@ -433,7 +448,8 @@ class _Race:
         return np.concatenate([rows, spent]), texts
 
 
-_Make = Callable[[npt.NDArray[np.intp], Draws, int], tuple[pa.Array, npt.NDArray[np.bool_]]]
+# rows, their draws, and which attempt these are of each: of one stage all
+_Make = Callable[[npt.NDArray[np.intp], Draws, int | I64], tuple[pa.Array, npt.NDArray[np.bool_]]]
 
 
 def _readable(one: Kind, part: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.bool_]]:

@@ -9,7 +9,7 @@ identifiers are asked by country. Costs about three passes, 100 MB per CPU-secon
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.compiled import apart
 from sanitize.headers import Headers, Sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
@@ -119,7 +120,7 @@ class Patterns:
                 order = np.argsort(spans.starts, kind="stable")
                 pieces = numeric(buffers, spans.starts[order], spans.stops[order])
                 seen = pieces.buffers
-            low, high = matches(seen, _pattern(seen, kinds))
+            low, high = apart("search", matches, seen, _pattern(seen, kinds))
             starts, stops = (low, high) if pieces is None else (pieces.back(low), pieces.back(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
             where = headers.sections(text_no, starts) if fields else Sections(np.full(len(starts), -1, np.int32), [])
@@ -152,7 +153,7 @@ class Patterns:
         frame = pl.DataFrame(
             {"value": pl.Series(values), "bracketed": (used & 4) > 0, "id_field": (used & 2) > 0, "address_field": (used & 1) > 0}
         )
-        kind, reasons, frame, lead, trail = self._kinds_of(frame, turn)
+        kind, reasons, frame, lead, trail = apart(f"kinds {turn}", self._kinds_of, frame, turn)
         good = np.flatnonzero(kind >= 0)
         found, one_of = kind[good].astype(np.int32), np.arange(len(good))
         if lead.any() or trail.any():
@@ -163,7 +164,7 @@ class Patterns:
             found, values = found[first["row"].to_numpy()], arrow(first["value"])
         else:
             values = values.take(pa.array(good))
-        distinct = self._distinct(found, values)
+        distinct = apart(f"distinct {turn}", self._distinct, found, values)
         skipped: dict[tuple[int, str], int] = {}
         row = place[variant]
         if reasons:
@@ -194,7 +195,8 @@ class Patterns:
             if one.doubtful is None or one.context is None or not len(mine := np.flatnonzero(distinct.kind == number)):
                 continue
             doubtful = np.zeros(len(distinct.kind), np.bool_)
-            doubtful[mine] = one.doubtful(pl.Series("value", distinct.value.take(pa.array(mine)))).to_numpy()
+            values = pl.Series("value", distinct.value.take(pa.array(mine)))
+            doubtful[mine] = apart(f"doubt {one.name}", one.doubtful, values).to_numpy()
             rows = np.flatnonzero(doubtful[which])
             if not len(rows):
                 continue
@@ -209,7 +211,7 @@ class Patterns:
                     "after": _window(buffers, stops[rows], high),
                 }
             )
-            unsaid[rows] = ~one.context(seen).to_numpy()
+            unsaid[rows] = ~apart(f"context {one.name}", one.context, seen).to_numpy()
         return unsaid
 
     def _glued(
@@ -246,7 +248,7 @@ class Patterns:
             else:
                 cut_off = None
             if one.check is not None:
-                reason = one.check(values)
+                reason = apart(f"check {turn}", one.check, values)
                 bad = reason.is_not_null().to_numpy()
                 if one.country is None:
                     for word in reason.drop_nulls().unique().to_list():
@@ -342,13 +344,13 @@ def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
 
 def _pattern(seen: Buffers, kinds: list[Kind]) -> str:
     """The alternation of kinds for a column of texts; what needs a word that no text holds is left out, which finds the same."""
+    texts, words = pl.Series(seen.column()), {word for kind in kinds for some, _ in kind.gate for word in some}
 
-    def asked(kind: Kind) -> str:
-        if kind.gate is None or pl.Series(seen.column()).str.contains("|".join(map(pl.escape_regex, kind.gate[0]))).any():
-            return kind.pattern
-        return kind.gate[1]
+    def held(some: Collection[str]) -> bool:
+        return bool(texts.str.contains("|".join(map(pl.escape_regex, sorted(some)))).any())
 
-    return "|".join(map(asked, kinds))
+    rare = bool(words) and held(words)  # one look for all words, since most texts hold none
+    return "|".join(form for kind in kinds for some, form in kind.gate or (((), kind.pattern),) if not some or (rare and held(some)))
 
 
 def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:

@@ -89,6 +89,12 @@ class Presidio(Finder):
         except PlanError:
             return ()  # `fits` says it
 
+    def seeks(self, kind: str) -> bool:
+        """Whether a recogniser finds the kind. Only a pipeline without a model can be asked before a run; any other may."""
+        if self.entities or self.nlp != "blank" or importlib.util.find_spec("presidio_analyzer") is None:
+            return super().seeks(kind)
+        return kind in Analyzers(self).kind_of.values()
+
     def settled(self) -> Self:
         """The same with the hashes of the model and of the rules, and the versions of the libraries."""
         known = {"versions": versions(_LIBRARIES)}

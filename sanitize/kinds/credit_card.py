@@ -1,5 +1,5 @@
 """Payment card numbers: 13 to 19 digits in one piece, in fours, or as American Express and Diners write them (4-6-5, 4-6-4), between
-blanks or hyphens of any sort.
+blanks or hyphens of any sort, or dots.
 
 A fifth group is taken only behind hyphens: after blanks it is more often the security code, and the card would fail its check sum
 with it. Identity: the digits.
@@ -113,7 +113,8 @@ KIND = Kind(
         "[2-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,4}|3[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5}",
         twice=False,
     )
-    + rf"|[2-6][0-9]{{3}}(?:{APART}[0-9]{{4}}){{3}}|3[0-9]{{3}}{APART}[0-9]{{6}}{APART}[0-9]{{4,5}}){BOUND}",
+    + rf"|[2-6][0-9]{{3}}(?:{APART}[0-9]{{4}}){{3}}|3[0-9]{{3}}{APART}[0-9]{{6}}{APART}[0-9]{{4,5}}"
+    + rf"|[2-6][0-9]{{3}}(?:[.][0-9]{{4}}){{3}}|3[0-9]{{3}}[.][0-9]{{6}}[.][0-9]{{4,5}}){BOUND}",
     check=_check,
     normalise=_normalise,
     fake=_fake,

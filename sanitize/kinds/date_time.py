@@ -5,6 +5,9 @@ One span holds all that belongs together: `Mon, 14 May 2001 16:39:00 -0700 (PDT)
 Identity: ISO 8601 where the spelling is unambiguous, so that `14 May 2001` and `2001-05-14` are one value; else the text in lower case.
 `5/4/2001` is either of two days and stays as it is written. Two digits are a year from 1969 to 2068, as POSIX reads them.
 
+Months may have their German, French or Spanish names (`14. Mai 1985`, `1er janvier 2001`, `14 de mayo de 1985`). `05-14-85`, `14.05.85` and
+`20010514` are dates behind words that say so (`DOB`, `born`, `geboren`, `Date:`), and `version 1.2.2001` is none.
+
 A date of birth is a date by its text, and somebody's by its words. It is no kind of its own: a span has one kind, and a corpus that is
 rid of dates of birth only still says them in its other dates.
 """
@@ -30,6 +33,29 @@ def _any_case(word: str, *short: str) -> str:
 _MONTH = rf"(?:{'|'.join(_any_case(name, name[:3], *(['sept'] if name[0] == 's' else [])) for name in _MONTHS)}){BOUND}[.]?"
 _WEEKDAY = rf"(?:{'|'.join(_any_case(name, name[:3], *{'t': [name[:4]], 'w': ['weds']}.get(name[0], [])) for name in _DAYS)}){BOUND}[.]?"
 _LONG_WEEKDAY = rf"(?:{'|'.join(_any_case(name) for name in _DAYS)}){BOUND}"
+# the same months elsewhere: German, French, Spanish; `mars` is a planet too, and no month without a year
+_ELSEWHERE = (
+    ("Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"),
+    ("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"),
+    ("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"),
+)
+_SPELLINGS = {"märz": ("maerz",), "januar": ("jänner",), "février": ("fevrier",), "août": ("aout",), "décembre": ("decembre",)}
+_MONTH_NO = {
+    spelling: number
+    for names in _ELSEWHERE
+    for number, name in enumerate(names, 1)
+    for spelling in (name.lower(), *_SPELLINGS.get(name.lower(), ()))
+    if name.lower() not in _MONTHS
+}
+_LANGUAGE = {  # of each spelling the row of `_ELSEWHERE`; the last one counts: `Mai` is German, `mai` French
+    case(spelling): row
+    for case, rows in ((str.title, (2, 1, 0)), (str.lower, (0, 2, 1)))
+    for row in rows
+    for name in _ELSEWHERE[row]
+    for spelling in (name.lower(), *_SPELLINGS.get(name.lower(), ()))
+    if spelling in _MONTH_NO
+}
+_FOREIGN = "(?:" + "|".join(f"[{word[0].upper()}{word[0]}]{word[1:]}" for word in sorted(_MONTH_NO, key=len, reverse=True)) + f"){BOUND}"
 _YEAR = "(?:1[6-9]|20)[0-9]{2}"
 _M, _D = "(?:0[1-9]|1[0-2]|[1-9])", "(?:0[1-9]|[12][0-9]|3[01]|[1-9])"
 _NTH = f"{_D}(?:st|nd|rd|th|ST|ND|RD|TH)?"
@@ -46,8 +72,21 @@ _NAMED = (
     rf"{_MONTH}(?: {{1,2}}{_NTH}(?: {_CLOCK}(?: (?:{_NAMED_ZONE}))? {_YEAR}|,? {_YEAR}|)|,? {_YEAR})|"
     rf"{_NTH}(?: of)?[ -]{_MONTH}(?:,?[ -]{_YEAR}|-[0-9]{{2}}|)"
 )
-_DATE = rf"(?:{_NUMERIC}|{_NAMED})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUND})"
-_PATTERN = rf"{BOUND}(?:(?:{_WEEKDAY},? {{1,2}})?{_DATE}|{_LONG_WEEKDAY}|{_TIME}|{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
+_ABROAD = (
+    rf"{_D}(?:[.]|er)? (?:de )?{_FOREIGN}(?: (?:del? )?{_YEAR})?|{_D}[.] (?:April|August|September|November) {_YEAR}|"
+    rf"{_FOREIGN} (?:del? )?{_YEAR}"
+)
+# what only a word before it makes a date
+_BIRTH = (
+    r"(?:(?:DOB|dob|D[.]O[.]B[.]?|[Bb]orn(?: on)?|BORN|[Bb]irth ?[Dd]a(?:te|y)|[Dd]ate [Oo]f [Bb]irth|[Dd]ated?|DATE|"
+    r"[Gg]eb[.]|[Gg]eboren(?: am)?|[Gg]eburtsdatum|[Nn]ée? le|[Nn]acid[oa] el|[Nn]acimiento)[ :=(]{1,3})"
+)
+_BEHIND_BIRTH = "[0-9]{1,2}(?:-[0-9]{1,2}-|[.][0-9]{1,2}[.])[0-9]{2}|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
+_DATE = rf"(?:{_NUMERIC}|{_NAMED}|{_ABROAD})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUND})"
+_PATTERN = (
+    rf"{BOUND}(?:{_BIRTH}(?:{_BEHIND_BIRTH}){BOUND}|(?:{_WEEKDAY},? {{1,2}})?{_DATE}|{_LONG_WEEKDAY}|{_TIME}|"
+    rf"{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
+)
 
 _MONTH_NAMES = f"(?:{'|'.join(name[:3] for name in _MONTHS)})"
 _YEAR_SAID = (
@@ -58,7 +97,10 @@ _YEAR_SAID = (
 _YEAR_DENIED = (
     rf"\A(?: ?%| ?(?:px|[kmgt]i?b|bytes?|bits?|kg|km|m|ft|miles|people|persons|shares|units|times|lines|words|files|mhz|rpm|mw|mwh|volts?|"
     rf"hours|days|minutes|seconds|dollars|usd|euros?|points|votes|items|users|calories|jobs|employees|customers|members|copies|tons|"
-    rf"barrels){BOUND}|[.][0-9]|,[0-9]{{3}}|[:/][0-9a-z]|-(?:[0-9]{{1,3}}|[0-9]{{5,}}){BOUND}|-[a-z]|[@=])"
+    rf"barrels){BOUND}| [0-9]{{4}}{BOUND}|[.][0-9]|,[0-9]{{3}}|[:/][0-9a-z]|-(?:[0-9]{{1,3}}|[0-9]{{5,}}){BOUND}|-[a-z]|[@=])"
+)
+_VERSION_SAID = (
+    r"(?:\A|[^a-z])(?:version|ver[.]?|v|v[.]|release|rel[.]?|rev|revision|build|firmware|kernel|section|chapter|sec[.])[ :=]{0,2}\z"
 )
 _TIME_SAID = (
     rf"(?:{BOUND}(?:at|by|until|till|from|to|around|about|before|after|between|and|time|start(?:s|ing)?|when)[ :]{{1,2}}|@ ?|[0-9] ?- ?)\z"
@@ -99,6 +141,7 @@ def _number(rows: U8, first: int, last: int) -> I64:
 def _parsed(values: pl.Series) -> pl.DataFrame:
     """What stands in each value: `year`, `month`, `day`, `hour`, `minute`, `second` and `half` of the day (null where there is none),
     `first` and `other` number of a date that ends in its year, which form it has, and all of it in lower case (`low`)."""
+    values = _in_english(values)
     low = pl.col("value").str.to_lowercase()
     plain = low.str.replace(r"\A[a-z]+[.]?,? +", "")  # without a weekday; a month's name stays, since digits follow it
     plain = pl.when(low.str.contains(rf"\A(?:{'|'.join(name[:3] for name in _DAYS)})")).then(plain).otherwise(low)
@@ -163,6 +206,23 @@ def _parsed(values: pl.Series) -> pl.DataFrame:
     )
 
 
+def _in_english(values: pl.Series) -> pl.Series:
+    """The values with the months of other languages by their English names, and digits in one piece parted."""
+    odd = values.str.contains(rf"{_FOREIGN}|[0-9][.] [A-Z]|\A[0-9]{{8}}\z").arg_true()
+    if not len(odd):
+        return values
+    plain = values.gather(odd).str.to_lowercase()
+    parts = plain.str.extract_groups(r"\A(?:([0-9]{1,2})(?:[.]|er)? (?:de )?)?([^ ,0-9]+)(?: del? )?([\s\S]*)\z").struct.unnest()
+    month = parts.to_series(1).replace({word: _MONTHS[number - 1] for word, number in _MONTH_NO.items()})
+    day, rest = parts.to_series(0), parts.to_series(2).str.strip_chars_start(" ")
+    made = pl.select(
+        pl.when(pl.lit(month).is_null())
+        .then(pl.lit(plain.str.replace(r"\A([0-9]{4})([0-9]{2})([0-9]{2})\z", "${1}-${2}-${3}")))
+        .otherwise(pl.concat_str(pl.lit(day).fill_null(""), pl.lit(month), pl.lit(rest), separator=" ").str.strip_chars())
+    ).to_series()
+    return values.clone().scatter(odd, made)
+
+
 def _check(values: pl.Series) -> pl.Series:
     """`date` for a day that no month has, `time` for an hour or minute that no day has, `word` for `may 5` in small letters."""
     mail = values.str.contains(_MAIL)
@@ -192,15 +252,23 @@ def _check(values: pl.Series) -> pl.Series:
         (pl.col("hour") > 24) | (pl.col("minute") > 59) | (pl.col("second") > 60) | (pl.col("half").is_not_null() & (pl.col("hour") > 12))
     )
     late |= pl.col("low").str.contains("[0-9]:[0-9]{2}:[0-9]{2}:[0-9]{2}")
-    small = pl.lit(values.str.contains(rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_NTH}\z|\A{_NTH} (?:may|mar|dec|march)\z"))
+    small = pl.lit(
+        values.str.contains(rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_NTH}\z|\A{_NTH} (?:may|mar|dec|march)\z|\A[0-9]+(?:er)? [Mm]ars\z")
+    )
     return parsed.select(
         pl.when(bad.fill_null(False)).then(pl.lit("date")).when(late.fill_null(False)).then(pl.lit("time")).when(small).then(pl.lit("word"))
     ).to_series()
 
 
+def _accepts(candidates: pl.DataFrame) -> pl.Series:
+    """What the pattern matches from end to end, with or without the word that makes it a date."""
+    return candidates["value"].str.contains(rf"\A(?:{_PATTERN}|{_BEHIND_BIRTH})\z")
+
+
 def _doubtful(values: pl.Series) -> pl.Series:
-    """Bare years, `3:16` without anything that says it is a time, and what may be the beginning of more dotted numbers."""
-    return values.str.contains(rf"\A(?:{_YEAR}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+)\z")
+    """Bare years, `3:16` without anything that says it is a time, what may be the beginning of more dotted numbers, and what only a word
+    makes a date."""
+    return values.str.contains(rf"\A(?:{_YEAR}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+|{_BEHIND_BIRTH})\z")
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
@@ -210,10 +278,12 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     )
     value = pl.col("value")
     return seen.select(
-        pl.when(value.str.contains(":", literal=True))
+        pl.when(value.str.contains(rf"\A(?:{_BEHIND_BIRTH})\z"))
+        .then(pl.col("spelled").str.contains(rf"(?:\A|[^A-Za-z]){_BIRTH}\z") & ~after.str.contains(r"\A[.-][0-9]"))
+        .when(value.str.contains(":", literal=True))
         .then(before.str.contains(_TIME_SAID))
         .when(value.str.contains(".", literal=True))
-        .then(~after.str.contains(r"\A[.][0-9]"))
+        .then(~after.str.contains(r"\A[.][0-9]") & ~before.str.contains(_VERSION_SAID))
         .otherwise(year)
     ).to_series()
 
@@ -270,6 +340,9 @@ def _normalised(values: pl.Series) -> pl.Series:
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     """Another date in the same spelling, up to fifteen years away, on a day that every month has; another time of day. Widths, letter case,
     weekday (that of the new date, where it has a year) and zone are kept."""
+    compact = values.str.contains(r"\A[0-9]{8}\z")
+    if compact.any():
+        values = values.str.replace(r"\A([0-9]{4})([0-9]{2})([0-9]{2})\z", "${1}-${2}-${3}")
     parsed = _parsed(values)
     pick = [drawn(draws, lane, 1 << 20) for lane in range(7)]
     year = parsed["year"].fill_null(2000).to_numpy().astype(np.int64)
@@ -301,7 +374,9 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     digits_date = pl.select(pl.concat_str(*(pl.lit(column) for column in (made[0], s1, made[1], s2, made[2], tail)))).to_series()
     # dates with a month's name: number, name and year wherever they stand
     parts = (
-        rest.str.extract_groups(rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH})([^0-9]*)([0-9]*)([\s\S]*)\z").struct.unnest().fill_null("")
+        rest.str.extract_groups(rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH}|{_FOREIGN})([^0-9]*)([0-9]*)([\s\S]*)\z")
+        .struct.unnest()
+        .fill_null("")
     )
     text_before, day_before, gap, name, gap_after, number_after, end = (parts.to_series(at) for at in range(7))
     month_no = np.where(named, pick[2] % 12 + 1, month)
@@ -323,7 +398,7 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
                     text_before,
                     _padded(day_shown, ahead),
                     gap,
-                    _name(month_no, name, _MONTHS),
+                    _month_name(month_no, name, gap.str.starts_with(". ")),
                     gap_after,
                     shown_behind,
                     new_end,
@@ -346,7 +421,8 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     known = parsed["year"].is_not_null().to_numpy() & (iso | numeric | named)
     weekday_no = np.where(known, _weekday(moved, month_no, day), pick[3] % 7)
     date = pl.select(pl.concat_str(pl.lit(_name(weekday_no + 1, lead, _DAYS)), pl.lit(body))).to_series()
-    return _other_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
+    made = _other_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
+    return made.scatter(compact.arg_true(), made.filter(compact).str.replace_all("-", "", literal=True)) if compact.any() else made
 
 
 def _within(bits: I64, wide: I64, padded: np.typing.NDArray[np.bool_], most: int) -> I64:
@@ -393,6 +469,26 @@ def _name(numbers: I64, like: pl.Series, names: tuple[str, ...]) -> pl.Series:
     return made.select(text + pl.col("rest")).to_series()
 
 
+def _month_name(numbers: I64, like: pl.Series, german: pl.Series) -> pl.Series:
+    """The name of each month in the language of the text it stands for; `german`: behind a number with a dot. Of German months none that
+    is spelled as in English, of French ones not `mars`: alone they would not be found again."""
+    language = like.replace_strict(_LANGUAGE, default=None, return_dtype=pl.Int64)
+    language = pl.select(pl.when(pl.lit(german) & pl.lit(language).is_null()).then(0).otherwise(pl.lit(language))).to_series()
+    made = _name(numbers, like, _MONTHS)
+    for number, names in enumerate(_ELSEWHERE):
+        rows = (language == number).fill_null(False).arg_true()
+        own = np.array([name for name in names if name.lower() not in _MONTHS and name != "mars"], object)
+        new = pl.Series(own[numbers[rows.to_numpy()] % len(own)], dtype=pl.String)
+        capital = like.gather(rows).str.contains(r"\A\p{Lu}")
+        first = (
+            pl.when(pl.lit(capital))
+            .then(pl.lit(new.str.slice(0, 1).str.to_uppercase()))
+            .otherwise(pl.lit(new.str.slice(0, 1).str.to_lowercase()))
+        )
+        made = made.scatter(rows, pl.select(first + pl.lit(new.str.slice(1))).to_series()) if len(rows) else made
+    return made
+
+
 def _weekday(year: I64, month: I64, day: I64) -> I64:
     """0 for Monday (Sakamoto's rule for the Gregorian calendar)."""
     shift = np.array([0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4])[np.clip(month, 1, 12) - 1]
@@ -435,6 +531,8 @@ KIND = Kind(
     name="DATE_TIME",
     about="a date, a time of day, a weekday, or a year that the words around it call one",
     pattern=_PATTERN,
+    lead=_BIRTH,
+    accepts=_accepts,
     check=_check,
     doubtful=_doubtful,
     context=_context,

@@ -11,8 +11,11 @@ end) joins what it parts. Between brackets any single-@ candidate that MESSAGE_I
 `<.bob@example.com>`. Local parts may hold Latin, Greek and Cyrillic letters, hosts any: Chinese and Japanese text is written up to an
 address without a blank, and is no part of it.
 
-Hidden forms must say both: `at` and `dot` as words, with a top-level domain that is no English word; or `at` between brackets. Local
-parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`).
+Hidden forms must say both: `at` and `dot` as words, with a top-level domain that is no English word; or `at` between brackets; or `@` and
+`dot`. Local parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`). `at`
+alone, as mail archives write it (`bob at example.com`), says an address between `<` and `>`, in brackets, and behind the name of a header
+field; elsewhere it is prose. An `@` may be an entity (`&#64;`) or quoted-printable
+(`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is none), and a local part may be quoted (`"bob"@example.com`).
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ _SEPARATOR = rf"(?:[.%+'&~#{_UNSEEN}-]|{_BREAK})"
 _ESCAPED = "=(?:09|0A|0D|20|22|27|28|2C|3A|3B|3C|5B)"
 _FIRST = rf"(?:(?:=3D|{BOUND})[A-Za-z0-9_]|{_ESCAPED}[A-Za-z]|[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
 _LOCAL = rf"{_FIRST}[{_LETTERS}]*(?:{_SEPARATOR}+[{_LETTERS}]+){{0,16}}{_SEPARATOR}*"
+_CODED = "%40|=40|&(?:#64|#[xX]40|commat);"  # in a URL, quoted-printable, HTML
 _AT = rf"(?:[@\uff20]|%40|{_OPEN}(?:at|AT|At|@){_SHUT} ?)"
 _LABEL = rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_ANY}{_UNSEEN}-]|{_BREAK})*"
 _DOT = rf"(?:[.](?:{_BREAK})?|[\uff0e\u3002]|{_OPEN}(?:dot|DOT|Dot|[.]){_SHUT} ?)"
@@ -53,17 +57,34 @@ _WORDS = (  # no word of a language that a sentence goes on with, as in, is, it,
     "(?:com|org|net|edu|gov|mil|info|biz|name|io|ai|dev|app|uk|de|fr|es|nl|pl|se|fi|dk|ch|ca|au|nz|jp|cn|kr|br|ru|cz|eu|ie|mx|za|"
     "COM|ORG|NET|EDU|GOV|Com|Org|Net|Edu)"
 )
+_PLAIN = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+_HOST = "(?:[A-Za-z0-9-]+[.])+[A-Za-z][A-Za-z]+"
 _WRITTEN = rf"{_LOCAL}{_AT}(?:{_LABEL}{_DOT})+{_TLD}"
-# `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`
+# `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`, `bob@example dot com`
 _SAID = "(?:dot|DOT|Dot)"
 _SPOKEN = (
-    rf"[A-Za-z0-9_]+(?:(?:[._-]| {_SAID} )[A-Za-z0-9_]+){{0,4}} (?:at|AT|At) "
+    rf"{BOUND}[A-Za-z0-9_]+(?:(?:[._+-]| {_SAID} )[A-Za-z0-9_]+){{0,4}}(?: (?:at|AT|At) |@)"
     rf"(?:[A-Za-z0-9-]+(?:[.]| {_SAID} )){{0,3}}[A-Za-z0-9-]+ {_SAID} {_WORDS}{BOUND}"
 )
+# what few texts hold, with the words that each form has
+_RARE = (
+    ((" dot ", " DOT ", " Dot "), _SPOKEN),
+    (
+        ("=40", "&#64;", "&#x40;", "&#X40;", "&commat;"),
+        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|&(?:#64|#[xX]40|commat);){_HOST}",
+    ),
+)
+# `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
+# no host here, as the candidate would take a URL along
+_ARCHIVED = rf"{_PLAIN} at (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
+_LEAD = "[<(:] ?"
+_QUOTED = rf"\"[A-Za-z0-9._+-]+\"@{_HOST}"  # no blanks in it: a quotation would be searched to its end
+_ALWAYS = f"{_WRITTEN}|{_QUOTED}|{_LEAD}{_ARCHIVED}"
+_FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _PROSE = (  # before `at`, in a sentence about a place on the web
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
     "is are be was were been available site website page web info information details shop live watch check meet met work works working "
-    "worked arrive arrived"
+    "worked arrive arrived more located hosted posted published listed sold held based available staff anyone someone those"
 )
 _PLACES = "the a an this that these those any every each some all my your his her our their no another what which".split()
 _ASSETS = "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
@@ -73,8 +94,9 @@ _COMMON = ("com", "org", "net", "edu", "gov", "info", "biz")  # a fake keeps the
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """What the pattern matches from end to end, and anything with a single @ between brackets."""
-    whole = pl.col("value").str.contains(rf"\A(?:{KIND.pattern})\z")
+    """What the pattern matches from end to end, with or without what says that `at` is an `@`, and anything with a single @ between
+    brackets."""
+    whole = pl.col("value").str.contains(rf"\A(?:{KIND.pattern}|{_ARCHIVED})\z")
     return candidates.select(whole | (pl.col("bracketed") & pl.col("value").str.contains(r"\A[^@]+@[^@]+\z"))).to_series()
 
 
@@ -89,12 +111,27 @@ def _check(values: pl.Series) -> pl.Series:
         said = values.str.to_lowercase().str.extract_groups(r"\A(.*?) at ([^ .]+)").struct.unnest()
         ordinary = said.to_series(0).is_in(_PROSE.split()) | said.to_series(1).is_in(_PLACES)
         prose = hidden & ordinary.fill_null(False)
+    escape = values.str.contains("=40", literal=True) & ~values.str.contains(rf"[^=]=40[A-Za-z][^@]*[.]{_WORDS}\z|@")
+    prose |= escape
     reason = pl.when(asset).then(pl.lit("file_name")).when(remote).then(pl.lit("remote")).when(prose).then(pl.lit("words"))
     return pl.select(reason).to_series()
 
 
+def _doubtful(values: pl.Series) -> pl.Series:
+    """What has `at` alone."""
+    return values.str.contains(rf"\A{_ARCHIVED}\z")
+
+
+def _context(seen: pl.DataFrame) -> pl.Series:
+    """Between brackets of one sort, or behind the name of a header field."""
+    before, after = pl.col("before"), pl.col("after")
+    angles = before.str.ends_with("<") & after.str.starts_with(">")
+    brackets = before.str.ends_with("(") & after.str.starts_with(")")
+    return seen.select(angles | brackets | before.str.contains(_FIELD)).to_series()
+
+
 def _normalise(values: pl.Series) -> pl.Series:
-    odd = values.str.contains(r"[^!-~]|[\[(){}]|%40|[Xx][Nn]--|<|>")
+    odd = values.str.contains(r"""[^!-~]|[\[(){}"&]|[%=]40|[Xx][Nn]--|<|>""")
     if odd.any():
         rows = odd.arg_true()
         values = values.clone().scatter(rows, _plain(values.gather(rows)))
@@ -113,6 +150,8 @@ def _plain(values: pl.Series) -> pl.Series:
     frame = frame.with_columns(
         pl.col("value")
         .str.replace_all(rf"[{_UNSEEN}]|{_BREAK}", "")
+        .str.replace_all("&(?:#64|#[xX]40|commat);", "@")
+        .str.replace('\\A"(.*)"', "${1}")
         .str.replace_all(_DOTS, ".")
         .str.replace(rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) ", "@")
         .str.replace_all("\u3002", ".", literal=True)
@@ -120,9 +159,7 @@ def _plain(values: pl.Series) -> pl.Series:
         .str.normalize("NFKC")  # letters and accents may compose once they are small
     )
     plain = frame["value"]
-    plain = pl.select(
-        pl.when(plain.str.contains("@", literal=True)).then(plain).otherwise(plain.str.replace("%40", "@", literal=True))
-    ).to_series()
+    plain = pl.select(pl.when(plain.str.contains("@", literal=True)).then(plain).otherwise(plain.str.replace("[%=]40", "@"))).to_series()
     coded = plain.str.contains(r"(?i:@(?:.*[.])?xn--)").arg_true()
     # a loop over distinct values with punycode in them, which are few: it has no columnar form
     return plain.scatter(coded, [_unicode(value) for value in plain.gather(coded)]) if len(coded) else plain
@@ -160,15 +197,17 @@ def _split(values: pl.Series) -> pl.DataFrame:
     starts, stops = offsets[:-1], offsets[1:]
     alone = _ALNUM[flat]
     at = last_in(flat == ord("@"), starts, stops)
+    after = np.minimum(at + 1, stops)
+    at = at - ((at > starts) & (flat[at - 1] == ord('"')))  # the quote that ends a local part goes with the sign
     first = first_in(alone, starts, at)
     sep = first_in(~alone, first, at)
     last = first_in(alone, sep, at)
     # the host ends in a name where the last byte that no name holds is a dot, and a letter follows
-    odd = last_in(~alone & (flat != ord("-")), np.minimum(at + 1, stops), stops)
+    odd = last_in(~alone & (flat != ord("-")), after, stops)
     padded = np.append(flat, np.zeros(2, np.uint8))
     named = (odd < stops) & (padded[odd] == ord(".")) & (odd + 1 < stops) & _LETTER[padded[odd + 1]]
     dot, tld = np.where(named, odd, stops), np.where(named, odd + 1, stops)
-    edges = np.column_stack([starts, first, sep, last, at, np.minimum(at + 1, stops), dot, tld]).ravel()
+    edges = np.column_stack([starts, first, sep, last, at, after, dot, tld]).ravel()
     pieces = pa.LargeStringArray.from_buffers(len(edges), pa.py_buffer(np.append(edges, offsets[-1])), pa.py_buffer(flat))
     names = ("lead", "first", "sep", "last", "at", "domain", "dot", "tld")
     return pl.DataFrame({name: pieces.take(pa.array(np.arange(number, len(edges), 8))) for number, name in enumerate(names)})
@@ -176,7 +215,7 @@ def _split(values: pl.Series) -> pl.DataFrame:
 
 def _split_hidden(values: pl.Series) -> pl.DataFrame:
     """The same columns of addresses that are spelled out: `at` and `dot` are as they are written."""
-    at = rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) |[@\uff20]|%40"
+    at = rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) |[@\uff20]|{_CODED}"
     dot = rf"{_DOTS}|[.\uff0e\u3002]"
     letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
     lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
@@ -267,8 +306,10 @@ def _stores() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_], npt.NDA
 KIND = Kind(
     name="EMAIL_ADDRESS",
     about="a mail address",
-    pattern=rf"{_WRITTEN}|{BOUND}{_SPOKEN}",
-    gate=((" dot ", " DOT ", " Dot "), _WRITTEN),
+    pattern="|".join([*(form for _, form in _RARE), _ALWAYS]),
+    gate=(*_RARE, ((), _ALWAYS)),
+    doubtful=_doubtful,
+    context=_context,
     accepts=_accepts,
     check=_check,
     normalise=_normalise,
@@ -277,6 +318,6 @@ KIND = Kind(
     split=_split,
     # `bob@example.com2nd` and `bob@example.com_x` hold an address all the same
     not_after=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-    lead=f"=3D|{_ESCAPED}",
+    lead=f"=3D|{_ESCAPED}|{_LEAD}",
     rank=20,
 )

@@ -2,13 +2,14 @@
 
 Four dotted numbers are as often a version, a section or the middle of an OID: the pattern takes further groups along so that the
 check can refuse them (`groups`), and the word before them where it says what they are (`version 12.1.0.3`); numbers that are all
-below ten are a `version` too, and loopback, netmasks and the null addresses say nothing about anyone (`reserved`). Identity: no
-leading zeros; IPv6 in the form of RFC 5952.
+below ten are a `version` too. Eight pairs of hexadecimal digits are the fingerprint of a key (`groups`). Loopback, netmasks and the null
+addresses say nothing about anyone (`reserved`). Identity: no leading zeros; IPv6 in the form of RFC 5952.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -69,9 +70,10 @@ def _check(values: pl.Series) -> pl.Series:
     )
     reasons = pl.DataFrame({"value": values}).select(four).to_series()
     # ipaddress has no columnar form: it is asked about unusual forms only
-    asked = six & ~(values.str.contains(_CANONICAL) & values.str.contains("[0-9]"))
-    usual = (six & ~asked).arg_true()
-    reasons = reasons.scatter(usual, pl.Series([None] * len(usual), dtype=pl.String))
+    pairs = values.str.contains(r"\A[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){7}\z")  # a network's first group has four digits
+    asked = six & ~pairs & ~(values.str.contains(_CANONICAL) & values.str.contains("[0-9]"))
+    usual = (six & ~asked & ~pairs).arg_true()
+    reasons = reasons.scatter(usual, pl.Series([None] * len(usual), dtype=pl.String))  # pairs have no four groups between dots
     return reasons.scatter(asked.arg_true(), [_why_not(value) for value in values.filter(asked)])
 
 
@@ -102,6 +104,30 @@ def _canonical(value: str) -> str:
         return str(ipaddress.IPv6Address(value))
     except ValueError:
         return value.lower()
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(entries: Iterable[str]) -> list[Network]:
+    """The networks among the entries of a list, in CIDR notation (RFC 4632, RFC 4291); bits beyond the prefix do not count. Raises
+    ValueError for what has a `/` and is none."""
+    return [ipaddress.ip_network(entry.strip(), strict=False) for entry in entries if "/" in entry]
+
+
+def within(forms: pl.Series, known: Sequence[Network]) -> pl.Series:
+    """Which addresses, in their identity form, lie in one of some networks."""
+    four = forms.str.extract_groups(r"\A([0-9]+)[.]([0-9]+)[.]([0-9]+)[.]([0-9]+)\z").struct.unnest().cast(pl.Int64)
+    number = four.select(pl.fold(pl.lit(0, pl.Int64), lambda whole, octet: whole * 256 + octet, pl.all())).to_series()
+    found = pl.Series([False] * len(forms), dtype=pl.Boolean)
+    sixes = [network for network in known if network.version == 6]
+    for network in known:
+        if network.version == 4:
+            found |= number.is_between(int(network.network_address), int(network.broadcast_address)).fill_null(False)
+    rows = number.is_null().arg_true()
+    # ipaddress has no columnar form; distinct addresses of the sixth version are few
+    held = [any(ipaddress.IPv6Address(form) in network for network in sixes) for form in forms.gather(rows)] if sixes else []
+    return found.scatter(rows, held) if held else found
 
 
 def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:

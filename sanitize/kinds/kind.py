@@ -28,6 +28,7 @@ from sanitize.keyed import Draws, pick
 WORD = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
+_MEANT = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # what people write for a country whose code is another (ISO 3166)
 _GROUND = ("kind", "custom", "regex")  # files of the folder that hold no kind
 BOUND = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finder and verify
 # what people, typesetters and web pages put between the groups of a number, for use in a character class; none ends a line
@@ -60,7 +61,8 @@ class Kind:
                none). A value of one part keeps nothing.
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
-    gate       Words, and the pattern without the alternatives that need one of them: what is looked for in texts that hold none.
+    gate       The pattern's alternatives in their order, each with the words of which a text must hold one for it (none: always): the
+               others are left out where no text holds any.
     telling    True for identity forms that are no common word, so that the leak check may look for them wherever they stand; it leaves the
                others alone. Default: all.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
@@ -94,7 +96,7 @@ class Kind:
     opaque: bool = False
     lead: str | None = None
     trail: str | None = None
-    gate: tuple[tuple[str, ...], str] | None = None
+    gate: tuple[tuple[tuple[str, ...], str], ...] = ()
     doubtful: Callable[[pl.Series], pl.Series] | None = None
     context: Callable[[pl.DataFrame], pl.Series] | None = None
     common: bool = False
@@ -107,6 +109,15 @@ class Kind:
 
     def __repr__(self) -> str:
         return f"Kind({self.name}: {self.about})"
+
+    @property
+    def looked_for(self) -> str:
+        """When it is looked for, in a few words."""
+        if self.country is not None:
+            return f"where find.countries names {self.country}"
+        if not self.pattern:
+            return "by other finders than patterns"
+        return "where find.kinds names it" if self.asked else "always"
 
     def takes(self, candidates: pl.DataFrame) -> pl.Series:
         """True where a candidate is of this kind."""
@@ -121,6 +132,8 @@ def kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str,
     chosen, also = {country.upper() for country in countries}, set(named)
     for country in sorted(chosen):
         if country not in known_countries():
+            if country in _MEANT:
+                raise PlanError(f"find.countries: {country!r} is no country's code in ISO 3166; did you mean {_MEANT[country]}?")
             raise PlanError(f"find.countries: no identifiers of {country!r} are known; {nearest(country, known_countries())}")
     return {
         name: one

@@ -13,6 +13,12 @@ from sanitize.keyed import Draws
 from sanitize.kinds.kind import BOUND, WORD, Kind, drawn, grid, ungrid
 
 _PAIR, _FOUR = "[0-9A-Fa-f]{2}", "[0-9A-Fa-f]{4}"
+_PAIRS = f"{_PAIR}(?:(?::{_PAIR}){{5,}}|(?:-{_PAIR}){{5,}})"
+
+
+def _accepts(candidates: pl.DataFrame) -> pl.Series:
+    """Pairs, and three fours; four fours may be a payment card."""
+    return candidates["value"].str.contains(rf"\A(?:{_PAIRS}|{_FOUR}(?:[.]{_FOUR}){{2}})\z")
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -54,7 +60,8 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="MAC_ADDRESS",
     about="the hardware address of a network interface",
-    pattern=rf"{BOUND}(?:{_PAIR}(?:(?::{_PAIR}){{5,}}|(?:-{_PAIR}){{5,}})|{_FOUR}[.]{_FOUR}[.]{_FOUR}){BOUND}",
+    pattern=rf"{BOUND}(?:{_PAIRS}|{_FOUR}(?:[.]{_FOUR}){{2,3}}){BOUND}",
+    accepts=_accepts,
     check=_check,
     normalise=_normalise,
     fake=_fake,

@@ -1,6 +1,7 @@
 """Telephone numbers: North American ones as they are written there, numbers that say their country by `+` or `00`, numbers with a trunk
 zero that are valid somewhere, and numbers of which some digits are masked (`138****0199`). Between groups stand blanks and hyphens of any
-sort, typeset ones too, and also two of them where the length of the number is known.
+sort, typeset ones too, and also two of them where the length of the number is known. Digits may be
+full-width ones.
 
 What a region writes at home counts without any word where the region has given it out: a trunk zero before two groups, and one group in
 the mobile numbers of Britain, Germany, India and the Netherlands (`07400 123456`); Spanish `612 34 56 78`, Brazilian `(11) 91234-5678`,
@@ -8,7 +9,8 @@ Italian `312 345 6789` and Chinese `138 1234 5678`. A label before it, whatever 
 
 Their digits alone do not tell other numbers from orders, files and identifiers: shorter local ones, bare digits, short hotlines and
 whatever fails the numbering plans are telephone numbers only where the text says so, before (`call`, `Fax:`) or behind them (`office`),
-and not where the nearest word says otherwise (`NPI`, `order no.`).
+and not where the nearest word says otherwise (`NPI`, `order no.`). What is written as in North America is none right behind the name of a
+product's or an order's number (`SKU 415-555-0199`: `named`).
 
 Where the numbers of a country have one usual length, the pattern stops there, so that `+33 1 70 18 99 00 12 rue` ends with the number.
 Identity: E.164 (`+` and digits, a trunk `(0)` left out) where the country is known, else the digits; with `x` and the extension behind.
@@ -51,6 +53,18 @@ _ONE = rf"(?:(?:[+]|{BOUND})1[ .-]{{0,3}})?"
 _AMERICA = "(?:{}|{})".format(
     loosened(rf"{_ONE}(?:[(][0-9]{{3}}[)][ .-]{{0,3}}|{BOUND}[0-9]{{3}}[ ./-])[0-9]{{3}}[ .-][0-9]{{4}}", twice=False),
     loosened(rf"{_ONE}(?:[(][2-9][0-9]{{2}}[)][ .-]{{0,3}}|{BOUND}[2-9][0-9]{{2}}[ ./-])[2-9][0-9]{{2}}[ .-][0-9]{{4}}"),
+)
+# what stands before a number that is written so and is none: the check refuses both together
+_NAMED = (
+    rf"{BOUND}(?:(?:SKU|[Ss]ku|UPC|EAN|ASIN|[PpSs]/[Nn]|[Mm]odel|MODEL|[Ss]erial|SERIAL)(?: ?(?:[Nn]o[.]?|[Nn]umber|#))?|"
+    r"(?:[Pp]art|PART|[Ii]tem|ITEM|[Ll]ot|LOT|[Bb]atch|[Cc]atalog|[Oo]rder|ORDER|[Ii]nvoice|INVOICE)(?: ?(?:[Nn]o[.]?|NO[.]?|[Nn]umber|#)))"
+    rf"[ :#]{{1,3}}[0-9]{{3}}[ .-][0-9]{{3}}[ .-][0-9]{{4}}{BOUND}"
+)
+# full-width digits, signs and blanks: a few of them are looked at as if they were narrow
+_WIDE_DIGITS = "".join(map(chr, range(0xFF10, 0xFF1A)))
+_WIDE = (
+    r"(?:[\uff08(][\uff10-\uff19]{1,5}[)\uff09][ \u3000]?|[\uff0b+])?[\uff10-\uff19]"
+    r"(?:[\uff10-\uff19]|[\u3000\uff08\uff09\uff0d\uff0e\u2010-\u2015\u2212\u30fc ()-]{1,2}[\uff10-\uff19]){5,14}"
 )
 _USUAL = {  # digits after the country code (ITU-T E.164 national plans; others fall to the general form)
     8: "45|47|65|852|372|371",
@@ -149,11 +163,15 @@ _DENIES = (
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`length` for too few or too many digits, `same` where all are zeros, `year` for two years or a day in bare digits."""
+    """`length` for too few or too many digits, `same` where all are zeros, `year` for two years or a day in bare digits, `named` for the
+    number of a product or an order."""
+    values = _narrow(values)
     plain = _normalise(values).str.replace(r"x.*\z", "")
     size = plain.str.count_matches("[0-9*]")
     return pl.select(
-        pl.when((size < 5) | (size > 15) | ((size > 13) & values.str.contains(r"\A[0-9]*\z")))
+        pl.when(values.str.contains(rf"\A(?:{_NAMED})\z"))
+        .then(pl.lit("named"))
+        .when((size < 5) | (size > 15) | ((size > 13) & values.str.contains(r"\A[0-9]*\z")))
         .then(pl.lit("length"))
         .when(plain.str.contains(r"\A[+]?0*\z"))
         .then(pl.lit("same"))
@@ -164,6 +182,7 @@ def _check(values: pl.Series) -> pl.Series:
 
 def _doubtful(values: pl.Series) -> pl.Series:
     """All but what a numbering plan knows, and masked numbers of a full length."""
+    values = _narrow(values)
     number = _normalise(values).str.replace(r"x.*\z", "")
     masked = number.str.contains("*", literal=True)
     known = (masked & (number.str.len_bytes() >= 10)).to_numpy()
@@ -179,7 +198,7 @@ def _doubtful(values: pl.Series) -> pl.Series:
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
-    seen = seen.with_columns(pl.col("before", "after", "spelled").str.to_lowercase())
+    seen = seen.with_columns(pl.col("before", "after", "spelled").str.to_lowercase(), value=_narrow(seen["value"]))
     denied = pl.col("before").str.contains(_DENIES) & ~pl.col("before").str.contains(_NUMBERED)
     said = pl.col("before").str.contains(_SAYS)
     if seen["spelled"].str.contains(r"[^\x00-\x7f]").any():  # few texts say it so, and most batches have none
@@ -238,7 +257,17 @@ def _given_out(asked: pl.DataFrame) -> pl.Series:
     return pl.Series("given_out", good)
 
 
+def _narrow(values: pl.Series) -> pl.Series:
+    """The values with full-width digits and signs as narrow ones."""
+    wide = values.str.contains("[\uff10-\uff19]")
+    if not wide.any():
+        return values
+    plain = values.filter(wide).str.normalize("NFKC").str.replace_all("[\u2010-\u2015\u2212\u30fc]", "-")
+    return values.clone().scatter(wide.arg_true(), plain)
+
+
 def _normalise(values: pl.Series) -> pl.Series:
+    values = _narrow(values)
     masked = values.str.contains(_IS_MASKED)
     if masked.any():
         plain = values.filter(masked).str.replace_all("[Xx]", "*").str.replace_all("[^0-9*+]", "")
@@ -286,6 +315,12 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     """Country code, trunk prefix, separators, masks and the place of an extension stay, the digits are drawn anew. `reserved`: 555-0100 to
     0199 of a drawn area; other countries have no such range in common.
     """
+    wide = values.str.contains("[\uff10-\uff19]")
+    if wide.any():
+        narrow = _fake(_narrow(values), draws, reserved)
+        shown = narrow.filter(wide).str.replace_many([*"0123456789"], [*_WIDE_DIGITS])
+        signs = zip(values.filter(wide), shown, strict=True)  # few: each sign stays as it was, and a narrow sign is one character too
+        return narrow.scatter(wide.arg_true(), ["".join(d if d in _WIDE_DIGITS else o for o, d in zip(*one, strict=True)) for one in signs])
     number = _normalise(values)
     america = number.str.contains(r"\A[+]1[0-9]{10}(?:x|\z)") & ~values.str.starts_with("0")
     # a leading 1 is the country code, bare numbers have none
@@ -345,12 +380,15 @@ def _american(values: pl.Series, draws: Draws, kept: I64, america: npt.NDArray[n
     return ungrid(rows)
 
 
+_NARROW = (
+    rf"{_NAMED}|{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK_APART}|{_TRUNK}|{_MASKED}|{_BRACKETS}|"
+    rf"{BOUND}(?:{_MOBILE}|{_LOCAL}){_EXTENSION}{BOUND}"
+)
 KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
-    pattern=(
-        rf"{_AMERICA}{_EXTENSION}{BOUND}|[+](?:{_ABROAD})|{_TRUNK_APART}|{_TRUNK}|{_MASKED}|{_BRACKETS}|{BOUND}(?:{_MOBILE}|{_LOCAL}){_EXTENSION}{BOUND}"
-    ),
+    pattern=f"{_WIDE}|{_NARROW}",
+    gate=((tuple(_WIDE_DIGITS), _WIDE), ((), _NARROW)),
     turn=3,
     numeric=True,
     check=_check,

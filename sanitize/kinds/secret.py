@@ -1,8 +1,8 @@
-"""Keys, tokens and passwords that say themselves what they are: by the prefix of their issuer, as a private key block, or as the
-`user:password` of a URL of any scheme.
+"""Keys, tokens and passwords that say themselves what they are: by the prefix of their issuer, behind the name that a vendor's settings
+give them (`AccountKey=`, `aws_secret_access_key`), as a private key block, or as the `user:password` of a URL of any scheme.
 
-A prefix alone is no proof, so lengths and alphabets are those that the issuers use. A password in prose or in a settings file is not
-found: nothing tells it from a word. Of `https://user:pw@example.com/` the value is `user:pw`; with fewer than six characters it is
+A prefix alone is no proof, so lengths and alphabets are those that the issuers use. Any other password in prose or in a settings file is
+not found: nothing tells it from a word. Of `https://user:pw@example.com/` the value is `user:pw`; with fewer than six characters it is
 refused (`short`), since such a pair stands for too much elsewhere. A name alone before the `@` is left to EMAIL_ADDRESS. Identity: as
 written; of key blocks, without blanks.
 """
@@ -26,6 +26,7 @@ _ISSUED = (
     ("xox[abeoprs]-", f"[0-9]{_MOST}{{9,}}"),  # Slack
     ("xapp-", f"[0-9]-{_MOST}{{20,}}"),
     ("hooks[.]slack[.]com/services/T", "[A-Z0-9]{8,11}/B[A-Z0-9]{8,11}/[A-Za-z0-9]{24}"),
+    ("hooks[.]slack[.]com/(?:workflows|triggers)/", "[A-Z0-9]{9,12}/[A-Z0-9]{9,20}/(?:[0-9]{9,20}/)?[A-Za-z0-9]{24,32}"),
     ("AIza", f"{_MOST}{{35}}"),  # Google
     ("GOCSPX-", f"{_MOST}{{28}}"),
     ("ya29[.]", f"{_MOST}{{20,}}"),
@@ -46,6 +47,18 @@ _ISSUED = (
     ("hvs[.]", f"{_MOST}{{24,}}"),  # HashiCorp Vault
     ("lin_api_", "[A-Za-z0-9]{40}"),  # Linear
 )
+# (name in a settings file or a connection string, the key behind it)
+_NAMED = (
+    (
+        rf"{BOUND}(?:[Aa]ccount[Kk]ey|SharedAccessKey)=",
+        "[A-Za-z0-9+/]{43}(?:[A-Za-z0-9+/]{43}=)?=",
+    ),  # Azure: 64 bytes for storage, 32 for queues
+    (
+        rf"{BOUND}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)[\"']? {{0,2}}[:=] {{0,2}}[\"']?",
+        "[A-Za-z0-9/+]{40}",
+    ),
+)
+_BOT = f"[0-9]{{8,10}}:AA{_MOST}{{33}}"  # Telegram: the number of a bot, which goes with its token
 _TOKEN = "|".join(prefix + rest for prefix, rest in _ISSUED)
 _OPEN, _CLOSE = (rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END"))
 # a hyphen stands alone in the headers of a block (`DEK-Info`): one that was cut off does not run into the next
@@ -55,8 +68,14 @@ _PAIR = f"{_USER}*:(?:{_USER}|:)+"
 _PARTS = (  # head and neck stay, body and tail are drawn
     rf"(?s)\A(?<head>{_OPEN})(?<body>.*)(?<neck>{_CLOSE})(?<tail>)\z",
     r"\A(?<head>eyJ)(?<body>[^.]*)(?<neck>[.]eyJ)(?<tail>.*)\z",
+    r"\A(?<head>)(?<body>[0-9]{8,10})(?<neck>:AA)(?<tail>.{33})\z",
     r"\A(?<head>hooks[.]slack[.]com/services/T)(?<body>[^/]*)(?<neck>/B)(?<tail>.*)\z",
     rf"(?s)\A(?<head>(?:{'|'.join(prefix for prefix, _ in _ISSUED)})?)(?<body>.*)(?<neck>)(?<tail>)\z",
+)
+_GATE = (
+    (("ccountKey=", "ccountkey=", "SharedAccessKey=", "aws_secret_", "AWS_SECRET_", "ecretAccessKey"), "|".join(map("".join, _NAMED))),
+    ((":AA",), rf"(?:{BOUND}|/bot){_BOT}"),
+    ((), rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@"),
 )
 _HEX = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
 
@@ -102,11 +121,12 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
-    pattern=rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@",
+    pattern="|".join(form for _, form in _GATE),
+    gate=_GATE,
     check=_check,
     normalise=_normalise,
     fake=_fake,
-    lead="://",
+    lead=f"://|/bot|{'|'.join(name for name, _ in _NAMED)}",
     trail="@",
     rank=15,
 )

@@ -18,7 +18,7 @@ def command(
     """What there is: kinds, finders, droppers, editors, plans, engines."""
     from sanitize import part, plan
     from sanitize.engines.engine import engine_names
-    from sanitize.kinds.kind import kinds
+    from sanitize.kinds.kind import house_kinds
 
     def said(room: str, names: Iterable[str]) -> dict[str, str]:
         import importlib
@@ -29,7 +29,7 @@ def command(
         return said(room, part.names(room))
 
     rooms: dict[str, Callable[[], dict[str, str]]] = {
-        "kinds": lambda: {kind.name: kind.about for kind in kinds().values()},
+        "kinds": lambda: {kind.name: kind.about for kind in house_kinds().values()},
         "finders": lambda: about("find"),
         "droppers": lambda: about("drop"),
         "editors": lambda: about("edit"),
@@ -37,8 +37,7 @@ def command(
         "engines": lambda: said("engines", engine_names()),
     }
     found = rooms[one_of("list", what, tuple(rooms))]()
-    show(
-        [{"name": name, "about": text} for name, text in found.items()],
-        as_json,
-        lambda rows: table(("name", "about"), [tuple(row.values()) for row in rows]),
-    )
+    rows = [{"name": name, "about": text} for name, text in found.items()]
+    if what == "kinds":
+        rows = [{**row, "looked_for": house_kinds()[row["name"]].looked_for} for row in rows]
+    show(rows, as_json, lambda rows: table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in rows]))

@@ -8,9 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from sanitize.edit import rmft
 from sanitize.indexing import Settings
 from sanitize.plan import load_plan
 from sanitize.run import run
+from sanitize.stream import stream
 
 
 @pytest.mark.parametrize("avoid", ["corpus", "seen"])
@@ -27,3 +29,16 @@ def test_a_shape_with_fewer_texts_than_mentions_ends_in_labels(tmp_path: Path, a
     short = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
     assert re.fullmatch(rf"See {short} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
     assert summary["by_kind"]["URL"]["replaced"] == 62 and summary["leaks"] == 0
+
+
+@pytest.mark.parametrize("few", [1, 7, 4_000])
+def test_draws_made_ahead_change_nothing(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Where names are few and most draws are taken, it is the same who holds what however many attempts are made at once."""
+    names = ["ann", "bob", "eve", "lee", "sue", "tom"]
+    rows = [
+        {"text": " ".join(f"{a}.{b}@{c}.example.com" for c in names[: 1 + at % 3])} for at in range(12) for a in names[:4] for b in names
+    ]
+    plan = load_plan("rmft", ["edit.0.stores=corpus"])
+    expected = list(stream(rows, plan, seed=2, rows=100))
+    monkeypatch.setattr(rmft, "_FEW", few)
+    assert list(stream(rows, plan, seed=2, rows=100)) == expected

@@ -60,12 +60,41 @@ def test_the_chain(corpus: Path, tmp_path: Path) -> None:
     assert "example" not in json.dumps(told) + (out / "report.html").read_text()
 
 
-def test_what_cannot_be_done_is_told_before_training(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="baseline 'raw' is none of the plans"):
-        chain(corpus, tmp_path / "a", Chain(baseline="raw"))
-    with pytest.raises(UsageError, match="Did you mean extraction"):
-        chain(corpus, tmp_path / "b", Chain(metrics=({"use": "extractoin"},)))
-    assert not (tmp_path / "b" / "runs").exists()
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (Chain(baseline="raw"), "baseline 'raw' is none of the plans"),
+        (Chain(plans={}), "none are named"),
+        (Chain(metrics=({"use": "extractoin"},)), "Did you mean extraction"),
+        (Chain(plans={"baseline": ("baseline", ()), "rmft": ("rmfft", ())}), "rmfft"),
+        (Chain(plans={"baseline": ("baseline", ()), "rmft": ("rmft", ("edit.0.keeep=2",))}), "keeep"),
+        (Chain(recipe="rmtf"), "Did you mean rmft"),
+        (Chain(changes=("run.epoch=3",)), "Did you mean epochs"),
+        (Chain(recipe="mlm"), "continues no text"),
+        (Chain(device="tpu"), "device tpu"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_anything_is_read(settings: Chain, told: str, corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=told):
+        chain(corpus, tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("plans", ["", "rmft,rmft", "rmft,other/rmft.toml"])
+def test_plans_have_names_of_their_own(plans: str, corpus: Path, tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), "--plans", plans])
+    assert isinstance(told.exception, UsageError) and "each of another name" in str(told.exception)
+
+
+def test_mails_in_a_binary_column(corpus: Path, tmp_path: Path) -> None:
+    from eval.frontier import divided
+
+    frame = pl.read_parquet(corpus / "mails.parquet")
+    (tmp_path / "raw").mkdir()
+    frame.select("doc_id", raw=pl.col("text").cast(pl.Binary)).write_parquet(tmp_path / "raw" / "mails.parquet")
+    found = divided(tmp_path / "raw", tmp_path / "out", Chain(text_column="raw"), lambda line: None)
+    texts = {text for part in found.values() for text in pl.read_parquet(part / "*.parquet")["text"]}
+    assert len(texts) == 40 and all("From: " in text and "\n\nDear reader" in text for text in texts)
 
 
 def test_a_limit_and_the_split_hang_on_doc_ids_alone(corpus: Path, tmp_path: Path) -> None:

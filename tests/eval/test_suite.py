@@ -18,7 +18,8 @@ from eval.cli import app
 from eval.figures import draw
 from eval.metric import metric, names
 from eval.report import card, page, svg
-from eval.suite import Suite, evaluate
+from eval.run import Run
+from eval.suite import Suite, evaluate, trained_on
 from sanitize.errors import MissingExtra, UsageError
 
 ANN, BO = "ann.lee@example.com", "bo.ray@example.org"
@@ -200,6 +201,42 @@ def test_metrics_are_read_strictly() -> None:
     twice = Suite.of({"runs": {"raw": "r"}, "metric": [{"use": "perplexity"}, {"use": "perplexity"}]})
     with pytest.raises(UsageError, match="perplexity stands there twice"):
         twice.metrics()
+
+
+def test_a_card_says_what_a_private_training_claims(run_of: Any) -> None:
+    folder = run_of("private", {"d1": "Dear Ann"})
+    told, made = (json.loads((folder / name).read_text()) for name in ("recipe.json", "train.json"))
+    told["recipe"] = {"objective": {"use": "ppmlm", "blacklist": "/home/someone/vault/blacklist"}}
+    (folder / "recipe.json").write_text(json.dumps(told))
+    for claim in (None, "(8, 1e-05)-differential privacy of the weights"):
+        (folder / "train.json").write_text(json.dumps(made | ({"privacy": {"claim": claim, "epsilon": 8.0}} if claim else {})))
+        trained = trained_on(Run.open(folder))
+        assert trained["objective"] == {"use": "ppmlm", "blacklist": "blacklist"} and trained["privacy"] == {"claim": claim}
+        row = {"step": 4, "epoch": 1.0}
+        text = card({"name": "suite", "runs": {"private": {"trained": trained, "rows": [row]}}, "over": {}}, "private")
+        assert ("no claim of differential privacy" in text) == (claim is None) and (claim or "") in text and "not anonymous" in text
+
+
+def test_paths_of_metrics_begin_at_the_suite_and_stay_out_of_the_report(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asked").mkdir()
+    (tmp_path / "asked" / "prompts.txt").write_text("What is new?\n")
+    text = suite.read_text().replace("web = 4", 'prompts = "asked/prompts.txt"').replace("cues = 2", "cues = 0")
+    suite.write_text(text)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    report = evaluate(suite)
+    assert report["runs"]["rmft"]["rows"][-1]["extraction"]["web"]["prompts"] == 1
+    assert report["metrics"][0]["prompts"] == "prompts.txt" and str(tmp_path) not in json.dumps(report)
+    nested = Suite.of(
+        {
+            "runs": {"raw": "r"},
+            "metric": [{"use": "reconstruction", "masked": "m", "work": "/w", "shadow": {"run": "s", "masked": "m", "work": "w"}}],
+        },
+        tmp_path,
+    ).metrics()[0]
+    assert nested.masked == tmp_path / "m" and nested.work == Path("/w") and nested.shadow.run == tmp_path / "s"  # type: ignore[attr-defined]
 
 
 def test_a_figure_is_drawn_to_scale() -> None:

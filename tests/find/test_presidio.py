@@ -18,6 +18,7 @@ from sanitize.find import presidio
 from sanitize.find.presidio import Analyzers, Presidio, Watched
 from sanitize.keyed import Key
 from sanitize.part import Column
+from sanitize.plan import load_plan
 from sanitize.spans import Buffers
 
 pytest.importorskip("presidio_analyzer")
@@ -301,3 +302,20 @@ def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
     found = seen(one, ["é so Ann Roe went to ann@example.com"])[0][0]
     assert ("ann@example.com", "EMAIL_ADDRESS", 1.0) in found
     assert {"Ann", "Roe"} <= {word for value, kind, _ in found if kind == "PERSON" for word in value.split()}
+
+
+def test_a_plan_that_names_people_wants_more_than_a_blank_pipeline() -> None:
+    names = ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]']
+    for said in ('"presidio"', '{use = "presidio", entities = ["US_SSN"]}'):
+        with pytest.raises(PlanError, match=r"PERSON has no pattern, and none of find.finders finds it; .*presidio .with a model."):
+            load_plan("redact", [*names, f'find.finders=["patterns", {said}]'])
+    assert load_plan("redact", [*names, 'find.finders=["patterns", "presidio", "names"]']).finders[1].use == "presidio"
+
+
+def test_a_recogniser_of_a_users_own_seeks_what_it_says(tmp_path: Path) -> None:
+    assert not Presidio(use="presidio").seeks("LOCATION")
+    (tmp_path / "rules.yml").write_text(
+        "recognizers:\n  - name: Town\n    supported_entity: LOCATION\n    supported_language: en\n"
+        "    patterns:\n      - {name: town, regex: Zyqtown, score: 0.9}\n"
+    )
+    assert Presidio(use="presidio", rules=str(tmp_path / "rules.yml")).seeks("LOCATION")

@@ -15,7 +15,7 @@ PACKAGES = ("sanitize", "train", "eval")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash", "spread"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition", "recapture"),
-    ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions"),
+    ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions", "compiled"),
     ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("named",),

@@ -153,6 +153,21 @@ def test_rows_narrow() -> None:
     assert len(whole.rows(np.array([1]))) == 1
 
 
+def test_each_may_have_an_attempt_of_its_own() -> None:
+    whole, attempts = draws(list("abcd"), [0, 1, 2, 3], [5, 6, 7, 8]), np.array([0, 3, 1, 3])
+    own = whole.again(attempts)
+    assert own.u64(2).tolist() == [int(whole.again(int(attempt)).u64(2)[row]) for row, attempt in enumerate(attempts)]
+    assert own.rows(np.array([3, 0])).u64(2).tolist() == own.u64(2)[[3, 0]].tolist()
+    lanes = np.array([4, 5, 6, 7], np.uint64)
+    assert own.u64(lanes)[1] == whole.again(3).u64(5)[1]
+
+
+def test_attempts_within_attempts_are_their_own() -> None:
+    whole = draws(["d"], [0], [0])
+    drawn = {int(whole.again(outer).within(inner, 5).u64(0)[0]) for outer in range(4) for inner in range(5)}
+    assert len(drawn) == 20 and int(whole.within(0, 5).u64(0)[0]) == int(whole.u64(0)[0])
+
+
 def test_pick_stays_inside() -> None:
     edge = np.array([0, 1, 2**31, 2**32 - 1], np.uint64)
     for size in (1, 2, 3, 10, 1_000_003, 2**31):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -38,6 +40,21 @@ def found(text: str) -> list[str]:
         "I'll turn 64.",
         "ages 64",
         "a 64-month-old",
+        "I'm 64.",
+        "I am 64 and he is not",
+        "she\u2019s 64!",
+        "he is 64, she said",
+        "He's 64 now",
+        "64yrs, male",
+        "a case of 64 yrs/F)",
+        "he is 64yrs.",
+        "er ist 64 Jahre alt",
+        "ein 64-jähriger Mann",
+        "im Alter von 64 Jahren",
+        "âgé de 64 ans",
+        "Âgées de 64 ans",
+        "64 años de edad",
+        "Edad: 64",
     ],
 )
 def test_takes(text: str) -> None:
@@ -58,15 +75,53 @@ def test_takes(text: str) -> None:
         "64.5 years older",
         "0 years old",
         "aged",
+        "I'm 64 miles away",
+        "I'm 64% sure",
+        "I am 64.5 of it",
+        "she's 64,000 short",
+        "Tim 64.",
+        "64yrs ago",
+        "64yrs of work",
+        "64 Jahre lang",
+        "64 ans plus tard",
+        "sixty-four years ago",
+        "sixtyfour years old",
+        "one of the years old",
     ],
 )
 def test_takes_nothing(text: str) -> None:
     assert found(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "form"),
+    [
+        ("sixty-four years old", "sixty-four", "64"),
+        ("Sixty Four Years Old", "Sixty Four", "64"),
+        ("a two-year-old", "two", "2"),
+        ("aged twenty-one", "twenty-one", "21"),
+        ("at the age of seventy", "seventy", "70"),
+        ("nineteen years of age", "nineteen", "19"),
+    ],
+)
+def test_in_words(text: str, value: str, form: str) -> None:
+    assert found(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [form]
+
+
+def test_fakes_in_words_are_of_the_same_sort_and_found_again() -> None:
+    values = pl.Series("value", ["sixty-four", "Sixty Four", "seventy", "twelve", "Two", "64"] * 60)
+    rows = np.arange(len(values), dtype=np.uint64)
+    fakes = KIND.fake(values, Draws.at(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
+    assert KIND.check is not None and KIND.check(fakes).is_null().all() and (fakes != values).all()
+    shapes = [r"[a-z]+ty-[a-z]+", r"[A-Z][a-z]+ty [A-Z][a-z]+", r"[a-z]+ty", r"[a-z]+(?:en|elve)", r"[A-Z][a-z]{2,4}", "[1-9][0-9]"]
+    for fake, shape in zip(fakes, shapes * 60, strict=True):
+        assert re.fullmatch(shape, fake) and found(f"aged {fake}, {fake} years old") == [fake, fake]
+
+
 def test_one_value_in_several_phrases_is_one_value() -> None:
-    seen = FINDER.run(pa.array(["aged 64, he is 64 years old, turned 64"], pa.large_string()))
-    assert len(seen.text_no) == 3 and len(seen.distinct.kind) == 1 and set(seen.which.tolist()) == {0}
+    seen = FINDER.run(pa.array(["aged 64, he is 64 years old, turned 64, sixty-four years old"], pa.large_string()))
+    assert len(seen.text_no) == 4
+    assert set(seen.distinct.normalised.to_pylist()) == {"64"} and len(set(seen.distinct.value_id.tolist())) == 1
 
 
 def test_fakes_have_as_many_digits() -> None:

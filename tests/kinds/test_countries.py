@@ -142,6 +142,15 @@ def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
     assert len(this.fake(values.clear(), draws(0), reserved)) == len(this.check(values.clear())) == 0
 
 
+@pytest.mark.parametrize("name", GOOD)
+def test_another_attempt_is_another_fake(name: str) -> None:
+    """What is taken is drawn again: not the same number sixty-four times."""
+    this = kind(name)
+    values = pl.Series("value", [written(name, text) for text in GOOD[name]] * 5)
+    first, second = (this.fake(values, draws(len(values)).again(attempt), False) for attempt in (0, 1))
+    assert (first != second).mean() > 0.9
+
+
 def test_spellings_of_one_number_are_one() -> None:
     for name, texts in GOOD.items():
         forms = kind(name).normalise(pl.Series([written(name, text) for text in texts]))
@@ -181,7 +190,7 @@ def test_among_all_countries(text: str, expected: list[tuple[str, str]]) -> None
 
 
 def test_an_unknown_country_lists_those_there_are() -> None:
-    with pytest.raises(PlanError, match=r"find\.countries: no identifiers of 'UK' are known; .*GB"):
+    with pytest.raises(PlanError, match=r"find\.countries: 'UK' is no country's code in ISO 3166; did you mean GB\?"):
         kinds(["DE", "uk"])
     with pytest.raises(PlanError, match="DE"):
         Patterns(KEY, ("XX",))

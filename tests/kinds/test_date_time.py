@@ -50,6 +50,18 @@ DATES = [
     ("Sat Feb  3 12:00:00 2001", "2001-02-03T12:00:00"),
     ("Sat Feb  3 12:00:00 PST 2001", "2001-02-03T12:00:00PST"),
     ("2001年5月14日", "2001-05-14"),
+    ("14. Mai 1985", "1985-05-14"),
+    ("3. März 2001", "2001-03-03"),
+    ("14. April 1985", "1985-04-14"),
+    ("1er janvier 2001", "2001-01-01"),
+    ("14 février 2001", "2001-02-14"),
+    ("2 mars 2001", "2001-03-02"),
+    ("14 août 2001", "2001-08-14"),
+    ("14 de mayo de 1985", "1985-05-14"),
+    ("3 de enero del 2001", "2001-01-03"),
+    ("5 août 2001, 10:30", "2001-08-05T10:30"),
+    ("mayo de 1985", "may 1985"),
+    ("14. Dezember", "14 december"),
     ("May 2001", "may 2001"),
     ("14 May", "14 may"),
     ("Thursday", "thursday"),
@@ -84,6 +96,27 @@ def test_words_make_a_number_a_year(text: str) -> None:
     assert found(text) == re.findall("[12][0-9]{3}", text)
 
 
+BEHIND = [
+    ("DOB: 05-14-85", "05-14-85", "1985-05-14"),
+    ("D.O.B. 05-14-85", "05-14-85", "1985-05-14"),
+    ("born 14.05.85 in", "14.05.85", "1985-05-14"),
+    ("Geburtsdatum: 14.05.85", "14.05.85", "1985-05-14"),
+    ("née le 14.05.85", "14.05.85", "1985-05-14"),
+    ("Date of birth = 19850514", "19850514", "1985-05-14"),
+    ("dated 20010514.", "20010514", "2001-05-14"),
+    ("born on 5.4.85", "5.4.85", "5.4.85"),
+]
+
+
+@pytest.mark.parametrize(("text", "value", "identity"), BEHIND)
+def test_a_word_makes_it_a_date(text: str, value: str, identity: str) -> None:
+    assert found(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [identity]
+    rows = np.arange(50, dtype=np.uint64)
+    fakes = KIND.fake(pl.Series("value", [value] * 50), draws(50).rows(rows.astype(np.intp)), False)
+    assert {re.sub("[0-9]", "0", fake) for fake in fakes} == {re.sub("[0-9]", "0", value)} and fakes.n_unique() > 20
+    assert all(found(text.replace(value, fake)) == [fake] for fake in fakes)
+
+
 NOTHING = [
     "2012",
     "in 2012 shares, of 2001 people, by 2000%, in 1999.5",
@@ -95,6 +128,13 @@ NOTHING = [
     "march on, may be, sat down, sun",
     "Mondays fridayish",
     "60-56-85-91",
+    "05-14-85, 14.05.85 and 20010514",
+    "update: 20010514, stubborn 05-14-85, DOB 05-14-85-22-11",
+    "version 1.2.2001, v. 1.2.2001, firmware: 10.4.2001, Release 1.2.2001",
+    "call me in 1999 2000",
+    "2 mars, le 3 mars",
+    "room 14. May I",
+    "marsh 2001, mayor 1985, junior 1985",
     "",
 ]
 
@@ -157,7 +197,7 @@ def draws(count: int) -> Draws:
 
 def shape(text: str) -> str:
     text = re.sub("(?<=[0-9])(st|nd|rd|th)(?![a-z])", "th", re.sub("(?<=[0-9])(ST|ND|RD|TH)(?![A-Z])", "TH", text))
-    return re.sub("[A-Za-z]{3,}", "w", re.sub("[0-9]", "0", text))
+    return re.sub("[A-Za-zäéû]{3,}", "w", re.sub("[0-9]", "0", text))
 
 
 def test_fakes_keep_the_spelling_and_can_be() -> None:

@@ -45,6 +45,10 @@ BY_SHAPE = [
     "+86-138-XXXX-0199",
     "022-6869XXXX",
     "400-xxx-xxxx",
+    "４１５－５５５－０１９９",
+    "（４１５）５５５－０１９９",
+    "(４１５) ５５５－０１９９",
+    "＋４４　２０　７９４６　０９５８",
 ]
 
 
@@ -104,6 +108,8 @@ NOTHING = [
     "index 579e5a907..042841687 100644",
     "5.0.0123-4567 v0.1.2.3",
     "0x100xxx 200xxx",
+    "SKU 415-555-0199, SKU: 415-555-0199, Part no. 415-555-0199, order # 415-555-0199, Model 415 555 0199",
+    "第１２３４５６７８号 ２０２１年１２月",
 ]
 
 
@@ -115,6 +121,26 @@ def test_takes_nothing(text: str) -> None:
 def test_a_zip_code_before_a_number_is_no_part_of_it() -> None:
     assert found("Houston, TX 77002 713-555-0123") == ["713-555-0123"]
     assert found("Suite 1200, 713-555-0123 or 713 555 0124") == ["713-555-0123", "713 555 0124"]
+
+
+def test_a_products_number_is_counted_and_its_neighbours_are_found() -> None:
+    text = "SKU 415-555-0199 or part 415-555-0198, order 415-555-0197; SKU +1 415-555-0196"
+    assert found(text) == ["415-555-0198", "415-555-0197", "+1 415-555-0196"]
+    assert KIND.check is not None and KIND.check(pl.Series(["SKU 415-555-0199"])).to_list() == ["named"]
+
+
+def test_full_width_digits_want_the_same_words() -> None:
+    assert found("TEL：０３－１２３４－５６７８ まで\n电话：１３８１２３４５６７８。") == [
+        "０３－１２３４－５６７８",
+        "１３８１２３４５６７８",
+    ]
+    assert found("１３８１２３４５６７８ 个") == []
+    assert KIND.normalise(pl.Series(["＋４４　２０　７９４６　０９５８", "０３ー１２３４ー５６７８"])).to_list() == [
+        "+442079460958",
+        "0312345678",
+    ]
+    fakes = KIND.fake(pl.Series(["（４１５）５５５－０１９９"] * 20), draws(20), True)
+    assert all(re.fullmatch("（[２-９][０-９]{2}）５５５－０１[０-９]{2}", fake) and found(fake) == [fake] for fake in fakes)
 
 
 def test_hotlines_stand_right_behind_their_word() -> None:
@@ -161,12 +187,12 @@ def test_fakes_keep_the_shape_and_are_accepted() -> None:
     fakes = KIND.fake(values, draws(len(values)), False)
     assert KIND.check is not None and KIND.check(fakes).is_null().all()
     assert KIND.takes(pl.DataFrame({"value": fakes})).all()
-    shape = [re.sub("[0-9]", "0", value) for value in values]
-    assert [re.sub("[0-9]", "0", fake) for fake in fakes] == shape
+    shape = [re.sub("[0-9０-９]", "0", value) for value in values]
+    assert [re.sub("[0-9０-９]", "0", fake) for fake in fakes] == shape
     assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.99
     for value in BY_SHAPE + BY_WORDS:
         alone = KIND.fake(pl.Series([value]), draws(1), False)
-        assert re.sub("[0-9]", "0", alone[0]) == re.sub("[0-9]", "0", value)
+        assert re.sub("[0-9０-９]", "0", alone[0]) == re.sub("[0-9０-９]", "0", value)
     # zeros that say what kind of number it is stay
     zeros = values.str.extract(r"\A([(]?0*)")
     assert fakes.str.starts_with(zeros).all()

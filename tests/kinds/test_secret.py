@@ -52,6 +52,17 @@ ISSUED = {
     "groq": ("gsk_", BODY[:52]),
     "vault": ("hvs.", BODY[:24]),
     "linear": ("lin_api_", BODY[:40]),
+    "slack workflow": ("hooks.slack.com/workflows/", f"{BODY[:9].upper()}/{BODY[:9].upper()}/{DIGITS}/{BODY[:24]}"),
+    "telegram": ("", DIGITS[1:] + ":AA" + BODY[:33]),
+}
+# what stands before and behind a key, and the key
+NAMED = {
+    "azure storage": ("AccountName=x;AccountKey=", BODY[:86] + "==", ";EndpointSuffix=x"),
+    "azure queue": ("SharedAccessKeyName=x;SharedAccessKey=", BODY[:43] + "=", ""),
+    "aws file": ("aws_secret_access_key = ", BODY[:19] + "/+" + BODY[:19], "\n"),
+    "aws shell": ("export AWS_SECRET_ACCESS_KEY='", BODY[:40], "'"),
+    "aws json": ('"SecretAccessKey": "', BODY[:40], '",'),
+    "telegram api": ("https://api.telegram.org/bot", DIGITS[:9] + ":AA" + BODY[:33], "/sendMessage"),
 }
 LINES = "\n".join("Proc-Type: 4,ENCRYPTED DEK-Info: AES-128-CBC,00FF".split(" D")) + "\n\n" + BODY[:64] + "\n" + BODY[:30] + "+/==\n"
 
@@ -87,6 +98,17 @@ def test_a_fake_is_another_of_the_same_issuer(issuer: str) -> None:
     assert fakes.n_unique() == 50 and fakes.str.starts_with(prefix).all() and (fakes.str.len_bytes() == len(prefix + body)).all()
     for fake in fakes.head(5):
         assert found(fake) == [("SECRET", fake)] and fake != prefix + body
+
+
+@pytest.mark.parametrize("place", NAMED)
+def test_a_name_tells_a_key_and_is_no_part_of_it(place: str) -> None:
+    before, key, after = NAMED[place]
+    assert [value for name, value in found(before + key + after) if name == "SECRET"] == [key]
+    for fake in SECRET.fake(pl.Series("v", [key] * 5), draws(5), False):
+        assert fake != key and ("SECRET", fake) in found(before + fake + after)
+    assert not [one for one in found(before.replace("ey", "eyed").replace("/bot", "/robot") + key[:-3] + after) if one[0] == "SECRET"]
+    if place != "telegram api":
+        assert not [one for one in found(f"md5 {key} and") if one[0] == "SECRET"]
 
 
 @pytest.mark.parametrize("kind_of", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "DSA "])

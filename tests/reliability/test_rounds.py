@@ -154,9 +154,23 @@ def test_a_users_list(tmp_path: Path) -> None:
     assert "ORGANIZATION" not in {kind for kind, entry in summary["by_kind"].items() if entry["occurrences"]}
 
 
+@pytest.mark.parametrize("verb", [run, find])
+def test_known_without_a_list_is_refused_where_nothing_else_finds_the_kind(tmp_path: Path, verb: Callable[..., object]) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Ann Roe of Zyqtown"}) + "\n")
+    (tmp_path / "list.csv").write_text("kind,value\nPERSON,Ann Roe\n")
+    plan = load_plan("redact", ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]', 'find.finders=["patterns", "known"]'])
+    second = {"out": tmp_path / "out"} if verb is run else {"work": tmp_path / "work"}
+    with pytest.raises(PlanError, match="plan redact: PERSON: find.finders has only `known` for it, .*--known FILE, or add one of .*names"):
+        verb([tmp_path / "in.jsonl"], plan=plan, settings=told(), **second)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "list.csv"]
+    verb([tmp_path / "in.jsonl"], plan=plan, settings=told(known=tmp_path / "list.csv"), **second)
+
+
 def test_a_kind_that_no_finder_finds_is_refused() -> None:
-    with pytest.raises(PlanError, match="PERSON has no pattern, and none of find.finders finds it; add one of known, names"):
+    with pytest.raises(PlanError, match="PERSON has no pattern, and none of find.finders finds it; add one of known .with --known"):
         load_plan("names", ['find.finders=["patterns"]'])
+    with pytest.raises(PlanError, match="LOCATION has no pattern, and none of find.finders .* FILE., ner"):
+        load_plan("redact", ['find.kinds=["LOCATION"]', 'edit.0.kinds=["LOCATION"]', 'find.finders=["patterns", "names"]'])
     with pytest.raises(PlanError, match="there is no such part"):
         load_plan("names", ['find.finders=["patterns", "name"]'])
     with pytest.raises(PlanError, match="stands there twice"):

@@ -299,6 +299,36 @@ def test_a_loss_that_is_no_number_stops(corpus: Any, recipe: Any, tmp_path: Path
         train.fit(recipe(corpus(), run={"lr": 1e30, "clip": 0.0, "epochs": 3}), tmp_path / "run")
 
 
+def test_weights_that_are_no_numbers_are_no_checkpoint(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of a step is taken before its update, and the log has a line for every tenth step only."""
+    import torch
+
+    from train.loop import Loop
+
+    update = Loop._update
+
+    def breaking(self: Loop, step: int) -> None:
+        update(self, step)
+        if step == 3:
+            with torch.no_grad():
+                next(iter(self.model.parameters()))[0, 0] = torch.nan
+
+    monkeypatch.setattr(Loop, "_update", breaking)
+    data = corpus()
+    with pytest.raises(UsageError, match="no number any more at step 4"):
+        train.fit(recipe(data, run={"epochs": 3, "max_steps": 4, "log_every": 100, "checkpoint_every": 0}), tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-000000"]
+
+
+def test_texts_shorter_than_every_ngram_are_learned(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    objective = {"use": "ngram_penalty", "sizes": [900]}
+    told = train.fit(recipe(corpus(), objective=objective, run={"epochs": 1, "log_every": 1}), tmp_path / "run")
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert told["steps"] == len(log) and all(line["parts"]["penalty"] == 0.0 for line in log)
+    with pytest.raises(UsageError, match="sizes"):
+        train.fit(recipe(corpus(), objective={"use": "ngram_penalty", "sizes": [0]}), tmp_path / "other")
+
+
 def test_shards_that_sanitize_published(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     import sanitize
 

@@ -11,7 +11,7 @@ paper's sum over windows beside a sum over tokens. Only windows with p near 1 ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class NgramPenalty(Causal):
     """`lam` is lambda; 0 is the plain loss bit for bit. `reference`: a checkpoint folder (default: the model before its first step)."""
 
-    sizes: tuple[int, ...] = Field(default=(4, 5, 6), min_length=1)
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(4, 5, 6), min_length=1)
     lam: float = Field(default=10.0, ge=0)
     tau: float = Field(default=0.02, ge=0, le=1)
     reduction: Literal["mean", "sum"] = "mean"
@@ -119,7 +119,7 @@ class NgramPenalty(Causal):
         zero = torch.zeros(now.shape[0], 1, dtype=torch.float64, device=now.device)
         sums = [torch.cat([zero, torch.where(there, one, 0).double().cumsum(1)], 1) for one in (now, before)]
         gaps = torch.cat([zero.long(), (~there).cumsum(1)], 1)
-        total = zero.sum()
+        total = 0.0 * now.double().sum()  # where every row is shorter than every size there is a gradient all the same: none
         for size in self.sizes:
             if size > now.shape[1]:
                 continue

@@ -160,7 +160,7 @@ def number(
         tables = [np.frombuffer(one, np.uint8) for one in (reserved if public and reserved is not None else alphabets)]
         pending = np.arange(len(values))
         for attempt in range(_ROUNDS):
-            mine = draws.rows(pending).again(attempt)
+            mine = draws.rows(pending).within(attempt, _ROUNDS)
             made = out[pending]
             for place, table in enumerate(tables):
                 made[:, place] = table[drawn(mine, place, len(table))]

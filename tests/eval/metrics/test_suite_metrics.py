@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ import pytest
 from eval.metric import Ground, metric, names
 from eval.metrics import membership, task, verbatim
 from eval.model import Model
+from eval.probes import Texts
 from eval.run import Run
 from eval.suite import measured
 from sanitize.errors import OutputBroken, UsageError
@@ -76,8 +78,42 @@ def test_verbatim_and_ngram_in_a_suite(causal: dict[str, Run]) -> None:
     assert [stop["rule"] for stop in report["over"]["ngram"]["raw"]["stops"]] == ["n-gram 20"]
     assert len(report["over"]["ngram"]["other"]["precursor"]) == 2
     assert {figure["metric"] for figure in report["figures"]} == {"verbatim", "ngram"}
+    # all of these name two people
+    assert [(row["category"], row["samples"]) for row in report["over"]["ngram"]["raw"]["categories"]] == [("prose", 5)]
     with pytest.raises(UsageError, match="no set 'mail'"):
         metric({"use": "verbatim", "texts": "mail"}).open(Ground())
+
+
+def test_what_comes_out_is_drawn_and_where_the_rules_stop(causal: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples.jsonl").write_text('{"sentence": "It rained.", "answer": "negative"}\n')
+    asked = [
+        metric({"use": "ngram", "k": 8, "suffix": 8, "texts": "mine"}),
+        metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", "new_tokens": 12}),
+    ]
+    texts = Texts(("a", "b", "c"), ("Ann Lee met Bo Ray in Lyme.", "what did they say there?", "the sea was calm and very blue"))
+    tokens = Model.load(causal["raw"].final.path).encode(texts.texts)
+    where = verbatim.places(tokens, texts.doc_ids, ks=(8,), suffix=8)
+    known = {tuple(before): list(suffix) for before, suffix in zip(where.before.tolist(), where.suffix.tolist(), strict=True)}
+    calls = {"now": 0}
+
+    def generate(self: Model, prompts: Any, **_: Any) -> list[list[int]]:
+        """Step 0: nothing. Step 2: a text's last half, and the right answer. Step 4: all texts, and no answer."""
+        if len(prompts) == 1:
+            return [self.encode([" negative." if calls["now"] == 2 else " so"])[0]]
+        calls["now"] += 1
+        nothing, half = [0] * 8, [[0, 0, *known[tuple(one)][2:]] for one in prompts]
+        return [[nothing] * 3, [half[0], nothing, nothing], [known[tuple(one)] for one in prompts]][calls["now"] - 1]
+
+    monkeypatch.setattr(Model, "generate", generate)
+    report = measured({"raw": causal["raw"]}, asked, Ground(texts={"mine": texts}))
+    told = report["over"]["ngram"]["raw"]
+    assert told["newly_memorized"] == [0, 0, 3]
+    assert [(stop["rule"], stop["epoch"]) for stop in told["stops"]] == [("n-gram 20", 0.5), ("best task", 0.5)]
+    assert [row["category"] for row in told["categories"]] == ["entity", "prose", "question"]
+    assert [row["mem_all"] for row in told["categories"]] == [100.0] * 3
+    figures = {figure["title"]: dict(figure["series"]) for figure in report["figures"] if figure["metric"] == "ngram"}
+    assert figures["Texts that come out for the first time"] == {"raw": [(0.0, 0), (0.5, 0), (1.0, 3)]}
+    assert figures["Median score one checkpoint before"]["raw: come out next"] == [(0.5, 0.0)]
 
 
 def test_what_is_said_does_not_hang_on_the_batch_and_a_parrot_is_found_out(causal: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +150,8 @@ def test_identifiers_in_a_suite(masked: Run, blacklist: Path, monkeypatch: pytes
     before, after = (row["identifiers"] for row in report["runs"]["masked"]["rows"])
     assert (before["privacy"], before["leaked"], before["right_all"]) == (1.0, 0, 0.0)
     assert (after["privacy"], after["identifiers"], after["leaked_direct"], after["leaked_indirect"]) == (0.0, 3, 1, 2)
+    dots = {figure["title"]: dict(figure["series"]) for figure in report["figures"]}["Utility and privacy at each checkpoint"]
+    assert dots == {"masked": [(0.0, 1.0), (1.0, 0.0)]}
     assert after["privacy_net"] == 0.0 and after["right_all"] == after["right_eligible"] == 1.0
     assert after["by_frequency"][0] == {"from": 1, "to": 1, "identifiers": 2, "leaked": 2, "times": 2, "times_each": 1.0}
     assert "ann0" not in json.dumps(report)
@@ -133,6 +171,11 @@ def test_membership_in_a_suite(masked: Run, blacklist: Path, tmp_path: Path) -> 
     report = measured({"masked": masked}, [metric(settings)], Ground())
     row = report["runs"]["masked"]["rows"][-1]["membership"]
     assert (row["members"], row["non_members"]) == (2, 2) and 0 <= row["auc"] <= 1
+    drawn = {figure["title"]: dict(figure["series"]) for figure in report["figures"]}["ROC at the last checkpoint"]
+    assert drawn["masked"] == row["curve"] and drawn["chance"] == [(0.0, 0.0), (1.0, 1.0)]
+    assert row["curve"][0] == [0.0, 0.0] and row["curve"][-1] == [1.0, 1.0]
+    steps = np.array(row["curve"])
+    assert np.trapezoid(steps[:, 1], steps[:, 0]) == row["auc"]
     assert membership.people(tmp_path / "members.parquet")["text"].to_list() == [TEXTS["d0"], ""]
     with pytest.raises(UsageError, match="no column who"):
         membership.people(tmp_path / "members.parquet", user="who")
