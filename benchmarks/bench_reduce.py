@@ -9,7 +9,8 @@ whole pass, with its reading and its tables, is given beside it. MinHash with LS
 datasketch document by document (`MinHash.update_batch`, then `MinHashLSH.query` and `insert`) on the first documents of the same corpus,
 which have the same words and the same bands; every twentieth text stands there twice, the second time with three words more. The
 blacklist (k = 2) is measured as the stage of a run, from shards to its table, with all that it reads, writes and checks; Polars takes the
-same shards apart into words, joins them to n-grams, and counts distinct users by `explode`, `unique` and `group_by`. Its lists are longer: n-grams that hold a listed shorter one are on them.
+same shards apart into words, joins them to n-grams, and counts distinct users by `explode`, `unique` and `group_by`. Its lists are
+longer: n-grams that hold a listed shorter one are on them.
 """
 
 from __future__ import annotations
