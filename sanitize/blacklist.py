@@ -232,9 +232,9 @@ def blacklist(
     erased: tuple[int, ...] = (),
     mentions: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """Make the table `blacklist` at `out`, unless it is there; returns the settings, the documents (and those without a user) and words
-    it was counted over, and how many n-grams it lists by size and reason. `kinds` are those whose values are direct identifiers; values
-    that are `erased`, and names at their `mentions` (one file a task), are not said by anybody.
+    """Make the table `blacklist` at `out`, unless it is there; returns the settings, the columns, documents (and those without a user) and
+    words it was counted over, and how many n-grams it lists by size and reason. `kinds` are those whose values are direct identifiers;
+    values that are `erased`, and names at their `mentions` (one file a task), are not said by anybody.
 
     UsageError where no document has a user.
     """
@@ -303,6 +303,7 @@ def _counted(count: _Count, out: Path) -> dict[str, Any]:
     listed = _write(settings.k, direct, smaller, out)
     return {
         **settings.model_dump(),
+        "columns": list(dict.fromkeys(leaf.column for leaf in count.ground.leaves)),
         **{name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")},
         "listed": listed,
     }

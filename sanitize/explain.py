@@ -16,7 +16,7 @@ import pyarrow as pa
 from sanitize.corpus import documents_of, policies_for
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
-from sanitize.errors import UsageError
+from sanitize.errors import MissingExtra, PlanError, UsageError
 from sanitize.forecast import KIND, forecast, read_curves
 from sanitize.indexing import Indexing, Settings
 from sanitize.notebook import Told
@@ -35,11 +35,16 @@ _SAMPLE = 1_000
 _LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
-def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None = None, curves: Path | None = None) -> dict[str, Any]:
+def explain(
+    inputs: Sequence[Path | str] | Path | str, plan: Plan, settings: Settings | None = None, curves: Path | None = None
+) -> dict[str, Any]:
     """A description of the run: `sampled` documents were really sanitized in a temporary folder, and everything is scaled from them.
+
+    Where an editor lacks something to run, such as a model, `missing` says what, and the sample is counted only.
 
     With `curves` (a file of `sanitize-eval frontier`) there is `forecast`: how many of the sample's addresses models may say, by plan.
     """
+    inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     settings = settings or Settings()
     for url in filter(is_url, inputs):
         raise UsageError(
@@ -56,8 +61,11 @@ def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None 
         columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
         small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, append=False, progress=silent)
         plan = plan.knowing(settings.known)
+        missing = _missing(plan)
+        # what cannot run yet is left out of the sample, its kinds counted and no more
+        tried = plan.model_copy(update={"editors": (), "leave": tuple(plan.find.kinds)}) if missing else plan
         with Indexing([sample], Path(folder) / "work", small, plan.sought) as index:
-            summary = Run(index, plan, Path(folder) / "out").sanitize()
+            summary = Run(index, tried, Path(folder) / "out").sanitize()
             pairs = samples(
                 index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
             )
@@ -74,6 +82,7 @@ def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None 
     told = {
         **({"forecast": forecast(measured, histogram)} if measured is not None else {}),
         "plan": plan.shown(),
+        **({"missing": missing} if missing else {}),
         "files": len(found.files),
         "bytes": total_bytes,
         "documents": documents,
@@ -96,6 +105,17 @@ def explain(inputs: Sequence[Path | str], plan: Plan, settings: Settings | None 
         },
     }
     return Told("explain", told)
+
+
+def _missing(plan: Plan) -> list[str]:
+    """What the editors of the plan lack to run at all."""
+    found = []
+    for editor in plan.editors:
+        try:
+            editor.fits(None)
+        except (PlanError, MissingExtra) as error:
+            found.append(str(error))
+    return found
 
 
 def _histogram(counts: Path) -> list[tuple[int, int]]:

@@ -4,7 +4,8 @@ A text begins with a header block when its first line is a well-known field, or 
 at the first empty line. A folded line (one that begins with a space or a tab) belongs to the field above it.
 
 `header_lines` knows the blocks of forwarded and quoted mails in a body too: at least two neighbouring lines that are fields such a block
-has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender; indented, starred or quoted with `>` alike), with their folded lines.
+has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender, in English, German, French, Spanish, Italian, Portuguese or Dutch; indented,
+starred or quoted with `>` alike), with their folded lines. A field is called by its English name.
 `recipients` takes the address lists of lines apart.
 """
 
@@ -184,9 +185,21 @@ LIST_FIELDS = ADDRESS_FIELDS | {
 # fields that many mails have; one that few have can tell by its name alone who wrote them, so that no summary or page says others
 WELL_KNOWN = LIST_FIELDS | ID_FIELDS | {"received", "subject", "header"}
 # fields of the header blocks that mail programs put into a body, and those of them that list addresses
-_QUOTED = "from|to|cc|bcc|sent|date|subject|reply-to|sender"
+_SPOKEN = {
+    "from": ("from", "von", "de", "da", "van"),
+    "to": ("to", "an", "à", "para", "a", "aan"),
+    "cc": ("cc",),
+    "bcc": ("bcc",),
+    "sent": ("sent", "gesendet", "envoyé", "enviado", "enviado el", "inviato", "verzonden"),
+    "date": ("date", "datum", "fecha", "data"),
+    "subject": ("subject", "betreff", "objet", "asunto", "oggetto", "assunto", "onderwerp"),
+    "reply-to": ("reply-to", "antwort an", "répondre à", "responder a"),
+    "sender": ("sender",),
+}
+_ENGLISH = {word: field for field, words in _SPOKEN.items() for word in words}
+_QUOTED = "|".join(_ENGLISH)
 _QUOTED_LISTS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
-_QUOTED_FIELD = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED}))\*?[ \t]*:"
+_QUOTED_FIELD = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED}))\*?[ \t\u00a0\u202f]*:"
 _QUOTED_FOLD = r"\A(?: ?>)*[ \t]+[^ \t\r\n>]"
 _MARKS = r"\A((?: ?>)*)"
 
@@ -199,7 +212,7 @@ def _among(letters: bytes) -> npt.NDArray[np.bool_]:
 
 _FOLD = _among(b" \t")
 _SOFT = _among(b" \t>")  # with these bytes begin lines of a body that may go on with the one above
-_MAYBE = _among(b" \t>*" + bytes({ord(letter) for name in _QUOTED.split("|") for letter in (name[0], name[0].upper())}))
+_MAYBE = _among(b" \t>*" + bytes({letter.encode()[0] for word in _ENGLISH for letter in (word[0], word[0].upper())}))
 
 
 @dataclass(frozen=True, repr=False)
@@ -250,7 +263,7 @@ def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     rows = np.flatnonzero(~top)
     begin = begin[rows]
     first = buffers.data[begin]
-    ahead = np.minimum(begin[:, None] + np.arange(2, 16), len(buffers.data) - 1)
+    ahead = np.minimum(begin[:, None] + np.arange(1, 18), len(buffers.data) - 1)
     maybe = _SOFT[first] | (_MAYBE[first] & (buffers.data[ahead] == 58).any(axis=1))
     rows = rows[maybe]
     if len(rows):
@@ -347,7 +360,7 @@ def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, tex
         return
     mine, ending = mine[chosen], ending[chosen]
     said = arrow(field.gather(mine).str.to_lowercase()).dictionary_encode()
-    names, code = pl.Series(said.dictionary), np.asarray(said.indices, np.int64)
+    names, code = pl.Series(said.dictionary).replace_strict(_ENGLISH), np.asarray(said.indices, np.int64)
     colon = line[near[mine]] + shown.gather(mine).str.find(":", literal=True).to_numpy().astype(np.int64)
     lists = np.array([name in _QUOTED_LISTS for name in names])
     back = np.full(len(held), -1)

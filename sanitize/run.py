@@ -587,8 +587,11 @@ def _to_url(index: Indexing, plan: Plan, out: Path, prefix: remote_out.Prefix) -
     return {**summary, "changed": changed}
 
 
-def find(inputs: Sequence[Path | str], work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft") -> dict[str, Any]:
+def find(
+    inputs: Sequence[Path | str] | Path | str, work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft"
+) -> dict[str, Any]:
     """Build the index of a corpus in WORK and stop there; a later `run` with any plan of the same finders uses it."""
+    inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     work = remote_out.here(work)
     vault.apart(inputs, None, work)
     settings = settings or Settings()

@@ -53,4 +53,7 @@ def listed(blacklist: Mapping[str, Any]) -> str:
     many = {reason: sum(one["ngrams"] for one in blacklist["listed"] if one["reason"] == reason) for reason in ("direct", "indirect")}
     few = f" and {many['indirect']:,} n-grams of fewer than {blacklist['k']} users" if blacklist["k"] > 1 else ""
     nobody = f", {blacklist['without_user']:,} of them of nobody" if blacklist["without_user"] else ""
-    return f"{many['direct']:,} values{few} in {blacklist['documents']:,} documents{nobody}; the list is in the vault"
+    columns = blacklist["columns"]
+    more = f" and {len(columns) - 4} more" if columns[4:] else ""
+    several = f" (columns {', '.join(columns[:4])}{more}; --drop COLUMN leaves one out)" if columns[1:] else ""
+    return f"{many['direct']:,} values{few} in {blacklist['documents']:,} documents{nobody}{several}; the list is in the vault"

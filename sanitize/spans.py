@@ -172,11 +172,12 @@ class _Eights:
         else:
             words = self._words[at]
         words ^= self._byte
-        marked = words & _SEVENS
+        marked: U64 = words & _SEVENS
         marked += _SEVENS
         marked |= words
         marked |= _SEVENS
-        return np.invert(marked, out=marked)
+        marked ^= _ALL
+        return marked
 
 
 def code_points(buffers: Buffers, text_no: I64, *places: I64) -> tuple[I64, ...]:

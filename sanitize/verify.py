@@ -13,7 +13,7 @@ import dataclasses
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -322,7 +322,12 @@ def _looked(corpus: Corpus, work: Path, mode: str, workers: int | None, memory: 
     lost = found.pop("kept_planned") - found.pop("kept_seen")
     findings = found.pop("findings")
     if findings or lost:
-        raise leak(str(out), findings, f"{lost} kept originals are not where they were left; " if lost else "", "do not publish it")
+        raise leak(
+            str(out),
+            findings,
+            f"{lost} kept originals are not where they were left; " if lost else "",
+            f"do not publish it. {mend(finding.place for finding in findings)}",
+        )
     return {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)}
 
 
@@ -338,6 +343,18 @@ def leak(where: str, findings: Sequence[Finding], more: str, advice: str) -> Lea
     return error
 
 
+def mend(places: Iterable[str]) -> str:
+    """What can be done about values in these places: columns, or the names of columns."""
+    named = ["column names" in place or "column whose name" in place for place in places]
+    said = ["Rename the column whose name is a value, in the input"] if any(named) else []
+    if not all(named) or not named:
+        said.append(
+            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a finder missed in a text can be listed "
+            "with --known FILE. Then run again"
+        )
+    return ". ".join(said)
+
+
 def judge(seen: Sequence[Mapping[str, Any]], second: set[int]) -> None:
     """Raise for what must not be published, of what `verify_task` says of all shards: LeakFound, or OutputBroken where an original that
     was to be kept is not there. What is left over in a text counts in those of the `second` look."""
@@ -347,11 +364,10 @@ def judge(seen: Sequence[Mapping[str, Any]], second: set[int]) -> None:
         columns: dict[tuple[str, str], int] = {}
         for column, kind, _ in leaks:
             columns[column, kind] = columns.get((column, kind), 0) + 1
-        where = "; ".join(f"column {column}: {times} {kind}" for (column, kind), times in sorted(columns.items())) or f"{left} in the texts"
-        raise LeakFound(
-            f"values that had to go are still there ({where}); nothing was published. "
-            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN)"
-        )
+        shown = {column: column.strip("()") if column[0] == "(" else f"column {column}" for column, _ in columns}
+        named = (f"{shown[column]}: {times} {kind}" for (column, kind), times in sorted(columns.items()))
+        where = "; ".join(named) or f"{left} in the texts"
+        raise LeakFound(f"values that had to go are still there ({where}); nothing was published. {mend(name for name, _ in columns)}")
     for no, result in enumerate(seen):
         if result["kept_seen"] != result["kept_planned"]:
             raise OutputBroken(

@@ -189,8 +189,11 @@ def _over(statement: str, views: Mapping[str, View], *names: str) -> str:
 
 SIZES = 3  # n-grams of one to three words
 # A word is a run of letters, marks and digits, in lower case; everything else parts words. N-grams do not reach over a text's end.
-# Regular expressions and lists are outside the portable subset, so this stands here and not in sql/.
-_WORDS = r"regexp_extract_all(lower(CAST({text} AS VARCHAR)), '[\p{{L}}\p{{M}}\p{{N}}]+')"
+# Lower case is Unicode's of the word by itself, as in the blacklist: DuckDB's `lower` knows neither the sigma that ends a word nor the dot
+# that an I with a dot leaves behind. Regular expressions and lists are outside the portable subset, so this stands here and not in sql/.
+_SIGMA = r"([\p{Lu}\p{Ll}\p{Lt}]\p{M}*)Σ(\p{M}*(?:$|[^\p{Lu}\p{Ll}\p{Lt}\p{M}]))"
+_ENDED = f"CASE WHEN contains(said, 'Σ') THEN regexp_replace(said, '{_SIGMA}', '\\1ς\\2', 'g') ELSE said END"
+_WORDS = rf"regexp_extract_all(lower(replace({_ENDED}, 'İ', 'i' || chr(775))), '[\p{{L}}\p{{M}}\p{{N}}]+')"
 
 
 def _ngrams(connection: duckdb.DuckDBPyConnection, views: Mapping[str, View], texts: Sequence[Sequence[str]]) -> str:
@@ -204,7 +207,8 @@ def _ngrams(connection: duckdb.DuckDBPyConnection, views: Mapping[str, View], te
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     columns = [_text_at(quote_name(leaf[0]), kinds[leaf[0]], leaf[1:]) for leaf in texts if leaf[0] in kinds]
     spoken = [
-        f"SELECT doc_no, {_WORDS.format(text=f'unnest({text})' if many else text)} AS words FROM documents"  # noqa: S608 - names are quoted
+        f"SELECT doc_no, {_WORDS} AS words FROM "  # noqa: S608 - names are quoted
+        f"(SELECT doc_no, CAST({f'unnest({text})' if many else text} AS VARCHAR) AS said FROM documents)"
         for text, many in columns
     ]
     if not views["documents"].files or not spoken:

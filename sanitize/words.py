@@ -1,9 +1,10 @@
 """The words of a column of texts as 64-bit hashes: `words` for what duplicates are known by, `spoken` for what people say.
 
 To `words` a word is a run of ASCII letters and digits and of bytes outside ASCII, without regard to ASCII case, and of scripts that set no
-blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each character; `characters` takes every code point that is no ASCII white space. To `spoken` it is a longest run of letters, marks and
-numbers (Unicode general categories L, M and N) in lower case, Unicode's full mapping of the word by itself: `don't` and `e-mail` are two
-words each, `2nd` and `naïve` one. Nothing is normalised: `é` as one character and as two are two spellings.
+blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each character; `characters` takes every code point that is no ASCII white space.
+To `spoken` a word is a longest run of letters, marks and numbers (Unicode general categories L, M and N) in lower case, Unicode's full
+mapping of the word by itself: `don't` and `e-mail` are two words each, `2nd` and `naïve` one. A letter with its accent has one hash, as one
+character or as two.
 
 Hashes follow a seed and are the same on every machine; that any two of ten million words share one has a chance of three in a million.
 Costs about 3 ns a byte, 10 ns a run, and for `spoken` some 15 ns a byte of the runs that hold more than ASCII.

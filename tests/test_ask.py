@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -74,3 +75,19 @@ def test_status(work: Path, tmp_path: Path) -> None:
 
 def test_verify(work: Path) -> None:
     assert sanitize.verify(work.parent / "out")["leaks"] == 0
+
+
+def test_an_empty_answer_says_why(work: Path, tmp_path: Path) -> None:
+    from sanitize.ask import why_empty
+    from sanitize.queries import query
+
+    for name, said in (
+        ("blacklist_coverage", "blacklist of run .* has no .blacklist."),
+        ("ledger_summary", "ledger of run .* spends privacy"),
+        ("near_duplicate_groups", "drops of run .* has no ..drop.. part"),
+    ):
+        assert sanitize.sql(work, name=name).height == 0
+        assert re.search(said, why_empty(work, query(name).reads) or "")
+    assert why_empty(work, {"edits", "occurrences"}) is None
+    sanitize.find(work.parent / "in.parquet", work=tmp_path / "found", settings=Settings(seed=1, workers=1))
+    assert "nothing was run yet" in (why_empty(tmp_path / "found", {"drops"}) or "")

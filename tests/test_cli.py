@@ -232,6 +232,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "--strict": (bad_records, "run in.jsonl -o out --strict", 5, ["1 of 4", "not_utf8", "--strict"]),
     "above --max-quarantine": (bad_records, "run in.jsonl -o out", 5, ["1 of 4", "not_utf8", "10%"]),
     "find above --max-quarantine": (bad_records, "find in.jsonl --work work", 5, ["1 of 4", "not_utf8"]),
+    "stream of a URL": (nothing, "stream memory://mails/in.jsonl", 2, ["memory://mails/in.jsonl", "sanitize run"]),
     "explain of a missing path": (nothing, "explain nowhere", 3, ["nowhere", "no such file"]),
     "explain of an unknown plan": (nothing, "explain in.parquet --plan rmtf", 2, ["rmft"]),
     "top of no WORK": (nothing, "top nowhere", 2, ["nowhere", "private"]),
@@ -729,6 +730,13 @@ def test_explain(here: Path, sanitize: Command) -> None:
     for said in (json.dumps(told), answer.out, answer.err):
         assert not [value for value in (BOB, ANN, PHONE) if value in said]
     assert there(here) == before
+
+
+def test_explain_of_a_plan_that_lacks_its_model(here: Path, sanitize: Command) -> None:
+    answer = sanitize("explain", "in.parquet", "--plan", "dp_mlm")
+    assert answer.code == 0 and "--set edit.0.model=PATH" in answer.out and "EMAIL_ADDRESS" in answer.out
+    told = sanitize("explain", "in.parquet", "--plan", "dp_mlm", "--json").json
+    assert len(told["missing"]) == 1 and told["sample"]["occurrences"] == 7 and told["pairs"] == []
 
 
 def test_demo(here: Path, sanitize: Command) -> None:

@@ -14,6 +14,7 @@ import threading
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ def corpus() -> pa.Table:
     made = mails(COUNT, 11)
     users = [None if n % 17 == 0 else user for n, user in enumerate(made["user_id"].to_pylist())]
     remarks = [
-        [{"by": f"desk{n % 3}", "said": f"Seen, ZOË's naïve Łódź x{n % 7}"}, {"by": None, "said": None}] if n % 2 else None
+        [{"by": f"desk{n % 3}", "said": f"Seen, ZOË's naïve Łódź, İZMİR ΟΔΟΣ Σ1ΑΣ2 x{n % 7}"}, {"by": None, "said": None}]
+        if n % 2
+        else None
         for n in range(COUNT)
     ]
     kind = pa.list_(pa.struct([("by", pa.string()), ("said", pa.string())]))
@@ -185,10 +188,9 @@ def test_without_users_nobody_is_counted(tmp_path: Path) -> None:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text by the categories of its characters, one by one: what the pattern is held against."""
-    lower = (letter.lower()[0] for letter in text)  # one for one: a capital dotted I is an i
-    letters = [letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in lower]
-    return "".join(letters).split()
+    """The words of a text by the categories of its characters, each in lower case by itself: what the pattern is held against."""
+    letters = [letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in text]
+    return [word.lower() for word in "".join(letters).split()]
 
 
 def texts() -> list[list[str]]:
@@ -221,7 +223,16 @@ def test_ngrams_are_those_of_every_text(shown: duckdb.DuckDBPyConnection, grams:
     for n in (1, 2, 3):
         seen = q.ask(shown, f"SELECT ngram, users, occurrences FROM ngrams WHERE n = {n}").to_pylist()
         assert {row["ngram"]: (row["users"], row["occurrences"]) for row in seen} == grams[n]
-    assert {"zoë", "łódź", "lane", "desk2"} <= grams[1].keys()
+    assert {"zoë", "łódź", "lane", "desk2", "i\u0307zmi\u0307r", "οδος"} <= grams[1].keys()
+
+
+def test_labels_are_shown_and_other_replacements_masked(tmp_path: Path) -> None:
+    texts = ["Ask ann.roe@example.com or 555-0100 200", "Ann again: ann.roe@example.com"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact", ["edit.0.label=numbered"]), settings=Settings(seed=1, workers=1))
+    with closing(q.connect(tmp_path / "out.private")) as connection:
+        assert {row[0] for row in connection.execute("SELECT label FROM labels").fetchall()} == {"[EMAIL_ADDRESS-1]"}
+        assert {row[0] for row in connection.execute("SELECT replacement FROM edits").fetchall()} == {"[EMAIL_ADDRESS-1]"}
 
 
 @pytest.mark.parametrize("name", ["shown", "masked"])

@@ -833,7 +833,7 @@ def test_a_page_with_a_value_is_not_published(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_column_name_with_a_value_is_not_published(tmp_path: Path) -> None:
-    with pytest.raises(LeakFound, match="manifest.json|README.md|report.html|column names"):
+    with pytest.raises(LeakFound, match="column names.*Rename the column"):
         go(tmp_path, corpus(tmp_path, **{BOB: ["1", "2", "3", "4"]}))
     assert not (tmp_path / "out").exists()
 

@@ -145,7 +145,9 @@ class HeaderDedup(Editor):
         other = np.flatnonzero((place[row] == wanted) & (value_id[row] != value_id_2))
         while len(other):
             row[other] = np.minimum(row[other] + 1, len(place) - 1)
-            other = other[(place[row[other]] == wanted[other]) & (value_id[row[other]] != value_id_2[other]) & (row[other] < len(place) - 1)]
+            other = other[
+                (place[row[other]] == wanted[other]) & (value_id[row[other]] != value_id_2[other]) & (row[other] < len(place) - 1)
+            ]
         good = (here[row] == there) & (place[row] == wanted) & (value_id[row] == value_id_2)
         return row[good], goes.filter(good)
 

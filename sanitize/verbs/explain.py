@@ -65,6 +65,9 @@ def explained(told: Mapping[str, Any]) -> str:
         f"columns   {shown(told['columns'])}",
         f"estimate  {estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private",
     ]
+    if "missing" in told:
+        lines += ["", *(f"missing   {text}" for text in told["missing"])]
+        lines.append("          The plan cannot run before that; what follows is a count, and an estimate without its edits.")
     lines += ["", f"In the first {told['sampled']:,} documents:", "", by_kind(told["sample"]["by_kind"]), ""]
     lines += [f"  {one['documents']:,} dropped by {one['part']}: {one['reason']}" for one in told["sample"]["dropped"]]
     if "blacklist" in told["sample"]:

@@ -33,7 +33,7 @@ from sanitize.shown import print_json, say, table
 
 def command(
     inputs: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(metavar="[INPUT]...", help="files and folders (default: JSON lines on standard input)", show_default=False),
     ] = None,
     out: Annotated[
@@ -66,9 +66,13 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Sanitize records as they come: JSON lines in, JSON lines out, each decided against what was seen before it."""
+    from sanitize.errors import UsageError
     from sanitize.plan import load_plan
+    from sanitize.remote import is_url, shown
     from sanitize.stream import Options, pipe
 
+    for url in filter(is_url, inputs or ()):
+        raise UsageError(f"{shown(url)}: stream reads local files and standard input only; `sanitize run` reads URLs")
     said = locals()
     options = Options(
         columns=columns_of({**said, "split": "file"}),
@@ -80,7 +84,7 @@ def command(
         max_doc_bytes=max_doc_bytes,
         max_quarantine=share(max_quarantine),
     )
-    summary = pipe(inputs or [], out, load_plan(plan, set_ or ()), state, options)
+    summary = pipe([Path(one) for one in inputs or ()], out, load_plan(plan, set_ or ()), state, options)
     if as_json and out is not None:
         print_json(summary)
     elif as_json:

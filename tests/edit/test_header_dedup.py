@@ -22,7 +22,21 @@ from sanitize.read import Roles
 from sanitize.run import run
 
 MAIL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mail"
-QUOTED = ("reply-to", "subject", "sender", "from", "sent", "date", "bcc", "to", "cc")
+QUOTED = {
+    name.replace("_", " "): english
+    for english, names in {
+        "from": "from von de da van",
+        "to": "to an à para a aan",
+        "cc": "cc",
+        "bcc": "bcc",
+        "sent": "sent gesendet envoyé enviado enviado_el inviato verzonden",
+        "date": "date datum fecha data",
+        "subject": "subject betreff objet asunto oggetto assunto onderwerp",
+        "reply-to": "reply-to antwort_an répondre_à responder_a",
+        "sender": "sender",
+    }.items()
+    for name in names.split()
+}
 QUOTED_LISTS = {"from", "to", "cc", "bcc", "reply-to", "sender"}
 Span = tuple[int, int, int]  # first code point, code point after, identity
 
@@ -76,9 +90,9 @@ def marks_of(line: str) -> str:
 
 def quoted_field(line: str) -> str | None:
     rest = line[len(marks_of(line)) :].lstrip(" \t").removeprefix("*")
-    for name in QUOTED:
-        if rest[: len(name)].lower() == name:
-            return name if rest[len(name) :].removeprefix("*").lstrip(" \t").startswith(":") else None
+    for name, english in QUOTED.items():
+        if rest[: len(name)].lower() == name and rest[len(name) :].removeprefix("*").lstrip(" \t\u00a0\u202f").startswith(":"):
+            return english
     return None
 
 
@@ -327,6 +341,13 @@ PIECES = [
         "Subject: ",
         "Received: ",
         "Sent: ",
+        "Von: ",
+        "À : ",
+        "à\u00a0: ",
+        "Para:",
+        "A:",
+        "Enviado el: ",
+        "Répondre à : ",
         "*From:* ",
         "X-Loop: ",
         "\tTo: ",
