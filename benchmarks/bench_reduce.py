@@ -143,6 +143,11 @@ def texts_of(source: Path, most: int | None = None) -> list[Any]:
     return found
 
 
+def text_mb(batches: list[Any]) -> float:
+    """MB of text, without the offsets."""
+    return sum(int(texts.nbytes) - 8 * (len(texts) + 1) for texts in batches) / 1e6
+
+
 def with_copies(batches: list[Any]) -> list[Any]:
     """The texts, and every twentieth once more with three words behind it: pairs that are nearly the same."""
     import pyarrow as pa
@@ -250,9 +255,8 @@ def measured(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, An
     scratch.mkdir(parents=True)
     headers, by_line = Headers(source, scratch / "address", "address"), Headers(source, scratch / "line", "line")
     batches, small = with_copies(texts_of(source)), with_copies(texts_of(source, few))
-    small_mb = sum(int(batch.nbytes) - 8 * (len(batch) + 1) for batch in small) / 1e6
+    small_mb, near_mb = text_mb(small), text_mb(batches)
     mb = headers.text_bytes / 1e6
-    near_mb = sum(int(batch.nbytes) - 8 * (len(batch) + 1) for batch in batches) / 1e6
     from sanitize.drop.near_dup import geometry
 
     bands, rows = geometry(0.8, 128)

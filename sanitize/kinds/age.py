@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, Kind, drawn
+from sanitize.kinds.kind import BOUND, Kind, all_doubtful, drawn
 
 _UNITS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
@@ -61,11 +61,6 @@ def _check(values: pl.Series) -> pl.Series:
     """`range` for what nobody lives to be."""
     number = _normalise(values).cast(pl.Int64, strict=False)
     return pl.select(pl.when((pl.lit(number) > 120) | pl.lit(values).str.starts_with("0")).then(pl.lit("range"))).to_series()
-
-
-def _doubtful(values: pl.Series) -> pl.Series:
-    """All: what makes a number an age stands around it."""
-    return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
@@ -132,7 +127,7 @@ KIND = Kind(
     common=True,
     turn=3,
     check=_check,
-    doubtful=_doubtful,
+    doubtful=all_doubtful,
     context=_context,
     normalise=_normalise,
     fake=_fake,

@@ -44,7 +44,8 @@ _SEPARATOR = rf"(?:[.%+'&~#{_UNSEEN}-]|{_BREAK})"
 _ESCAPED = "=(?:09|0A|0D|20|22|27|28|2C|3A|3B|3C|5B)"
 _FIRST = rf"(?:(?:=3D|{BOUND})[A-Za-z0-9_]|{_ESCAPED}[A-Za-z]|[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
 _LOCAL = rf"{_FIRST}[{_LETTERS}]*(?:{_SEPARATOR}+[{_LETTERS}]+){{0,16}}{_SEPARATOR}*"
-_CODED = "%40|=40|&(?:#64|#[xX]40|commat);"  # in a URL, quoted-printable, HTML
+_ENTITY = "&(?:#64|#[xX]40|commat);"
+_CODED = f"%40|=40|{_ENTITY}"  # in a URL, quoted-printable, HTML
 _AT = rf"(?:[@\uff20]|%40|{_OPEN}(?:at|AT|At|@){_SHUT} ?)"
 _LABEL = rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_ANY}{_UNSEEN}-]|{_BREAK})*"
 _DOT = rf"(?:[.](?:{_BREAK})?|[\uff0e\u3002]|{_OPEN}(?:dot|DOT|Dot|[.]){_SHUT} ?)"
@@ -73,8 +74,8 @@ _LEAD = "[<(:] ?"
 _GATE = (  # with what a text must hold for each form
     (" dot | DOT | Dot ", _SPOKEN),
     (
-        "=40|&#64;|&#[xX]40;|&commat;",
-        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|&(?:#64|#[xX]40|commat);){_HOST}",
+        f"=40|{_ENTITY}",
+        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|{_ENTITY}){_HOST}",
     ),
     (_LEAD + _ARCHIVED, _LEAD + _ARCHIVED),
     ("", rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
@@ -151,7 +152,7 @@ def _plain(values: pl.Series) -> pl.Series:
     frame = frame.with_columns(
         pl.col("value")
         .str.replace_all(rf"[{_UNSEEN}]|{_BREAK}", "")
-        .str.replace_all("&(?:#64|#[xX]40|commat);", "@")
+        .str.replace_all(_ENTITY, "@")
         .str.replace('\\A"(.*)"', "${1}")
         .str.replace_all(_DOTS, ".")
         .str.replace(rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) ", "@")

@@ -239,6 +239,11 @@ def loosened(pattern: str, *, twice: bool = True) -> str:
     return "".join(out)
 
 
+def all_doubtful(values: pl.Series) -> pl.Series:
+    """All: of a kind that is one by what stands around it alone."""
+    return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))
+
+
 def reshaped(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_] | None = None, first_lane: int = 0) -> pl.Series:
     """The values with every ASCII letter and digit drawn anew within its class (upper, lower, digit); all other bytes stay.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import polars as pl
 
 from sanitize.keyed import Draws
-from sanitize.kinds.kind import BOUND, WORD, Kind, reshaped
+from sanitize.kinds.kind import BOUND, WORD, Kind, all_doubtful, reshaped
 
 _NAME = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _HANDLE = "[A-Za-z_][A-Za-z0-9_]+"
@@ -47,11 +47,6 @@ def _check(values: pl.Series) -> pl.Series:
     return pl.select(pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(_SHARED)).then(pl.lit("word"))).to_series()
 
 
-def _doubtful(values: pl.Series) -> pl.Series:
-    """All: what tells stands before it."""
-    return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))
-
-
 def _context(seen: pl.DataFrame) -> pl.Series:
     before, after = pl.col("before"), pl.col("after")
     handle = before.str.contains(_CODE) & ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
@@ -76,7 +71,7 @@ KIND = Kind(
     lead=rf"@|{_LABEL}|{_HOME}",
     accepts=_accepts,
     check=_check,
-    doubtful=_doubtful,
+    doubtful=all_doubtful,
     context=_context,
     normalise=_normalise,
     fake=_fake,

@@ -82,8 +82,7 @@ def answer(
     most = MOST + 1 if format == "table" else None
     result = ask.answer(work, query, name=name, given=given, reveal=reveal, run=run, memory_limit=memory_limit, most=most)
     _say_run(work, run, statement)
-    if not result.num_rows and (why := ask.why_empty(work, _names(statement), run)):
-        typer.echo(f"note: {why}", err=True)
+    _say_empty(work, run, statement, result)
     shown = render(result, format, most=MOST)
     if isinstance(shown, bytes):
         sys.stdout.buffer.write(shown)
@@ -114,6 +113,12 @@ def _say_run(work: Path, run: str | None, statement: Any) -> None:
     if run is None and len(known) > 1 and (read := sorted(words & {*OF_RUN, "parts"})):
         folder, plan = known[-1]
         typer.echo(f"note: {', '.join(read)} of run {folder.name} (plan {plan}), the latest of {len(known)}; --run names another", err=True)
+
+
+def _say_empty(work: Path, run: str | None, statement: Any, result: Any) -> None:
+    """Say on stderr why a query gave no row, where a table of the run is empty."""
+    if not result.num_rows and (why := why_empty(work, _names(statement), run)):
+        typer.echo(f"note: {why}", err=True)
 
 
 def _names(statement: Any) -> set[str]:
@@ -189,8 +194,7 @@ class _Shell:
         from sanitize.render import render
 
         result = ask(self.database, statement, given, most=MOST + 1)
-        if not result.num_rows and (why := why_empty(self._work, _names(statement), self._run)):
-            typer.echo(f"note: {why}", err=True)
+        _say_empty(self._work, self._run, statement, result)
         return str(render(result, "table", most=MOST)).rstrip("\n")
 
     def _dot(self, line: str) -> str:
