@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sanitize.spans import I64, Buffers, cut
 
@@ -19,20 +21,34 @@ Bools = npt.NDArray[np.bool_]
 _BLOCK = 1 << 18  # bytes at a time: what is computed of them stays in the second-level cache
 _WORD = 8  # bytes that are kept or left together
 _NEAR = 5  # bytes from one separator to the next in a number without a digit
+_TOGETHER = 16  # pieces in a text
+_BETWEEN = "\x7f"
 _GAP = 7  # words without a mark that are passed over
 
 
 @dataclass(frozen=True, repr=False)
 class Pieces:
-    """Pieces of a column of texts, ascending, none across two texts. `buffers` has their bytes one after the other, a text for each."""
+    """Pieces of a column of texts, ascending, none across two texts. `buffers` has them one after the other with a control byte, which no
+    pattern matches, behind each: a text for every few, since what an automaton costs begins with each text."""
 
     buffers: Buffers
-    starts: I64  # of each piece, in the column's bytes
+    places: I64  # where each piece begins in `buffers`
+    starts: I64  # and in the column's bytes
+
+    @classmethod
+    def of(cls, buffers: Buffers, starts: I64, stops: I64) -> Pieces:
+        """The pieces [start, stop) of a column."""
+        texts = cut(buffers, starts, stops)
+        places = np.concatenate([[0], np.cumsum(stops - starts + 1)])
+        rows = np.append(np.arange(0, len(texts), _TOGETHER), len(texts))
+        ends = np.arange(len(rows) - 1)  # binary_join writes no byte behind the last of a text
+        data = pc.binary_join(pa.ListArray.from_arrays(pa.array(rows, pa.int32()), texts.cast(pa.string())), _BETWEEN)
+        return cls(Buffers.of(data.cast(pa.large_string())), places[:-1] - np.repeat(ends, np.diff(rows)), starts)
 
     def back(self, places: I64) -> I64:
         """The places in the column of ascending places in the pieces."""
-        piece = np.searchsorted(self.buffers.offsets, places, side="right") - 1
-        return self.starts[piece] + places - self.buffers.offsets[piece]
+        piece = np.searchsorted(self.places, places, side="right") - 1
+        return self.starts[piece] + places - self.places[piece]
 
 
 def numeric(buffers: Buffers, low: I64, high: I64) -> Pieces:
@@ -52,7 +68,7 @@ def numeric(buffers: Buffers, low: I64, high: I64) -> Pieces:
     texts = buffers.offsets[np.append(np.diff(buffers.offsets) > 0, True)]
     begin, end = _split(begin, end, texts, texts)
     begin, end = _without(begin, end, low, high)
-    return Pieces(Buffers.of(cut(buffers, begin, end)), begin)
+    return Pieces.of(buffers, begin, end)
 
 
 def _marked(data: U8) -> tuple[Bools, Bools]:

@@ -26,12 +26,17 @@ def buffers(texts: list[str]) -> Buffers:
 def pieces(given: Buffers, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     low, high = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))
     found = numeric(given, low, high)
-    sizes = found.buffers.lengths
-    for start, size, place in zip(found.starts, sizes, found.buffers.offsets, strict=False):
-        assert found.buffers.data[place : place + size].tobytes() == given.data[start : start + size].tobytes()
-    inner = np.arange(len(found.buffers.data))
+    data, places = found.buffers.data, found.places
+    behind = np.append(places[1:], len(data))
+    parted = ~np.isin(behind, found.buffers.offsets)  # by a byte that is no piece's
+    sizes = behind - parted - places
+    assert (data[behind[parted] - 1] == 0x7F).all()
+    for start, size, place in zip(found.starts, sizes, places, strict=True):
+        assert data[place : place + size].tobytes() == given.data[start : start + size].tobytes()
+    inner = [place + at for place, size in zip(places.tolist(), sizes.tolist(), strict=True) for at in range(size)]
     expected = [start + at for start, size in zip(found.starts.tolist(), sizes.tolist(), strict=True) for at in range(size)]
-    assert found.back(inner).tolist() == expected
+    assert found.back(np.array(inner, np.int64)).tolist() == expected
+    assert len(found.buffers.offsets) - 1 <= len(places) // 16 + 1
     return list(zip(found.starts.tolist(), (found.starts + sizes).tolist(), strict=True))
 
 

@@ -240,13 +240,22 @@ class Rmft(LinkingEditor):
         texts: list[pa.Array] = []
         rows: list[npt.NDArray[np.intp]] = []
         taken: list[npt.NDArray[np.uint64]] = []  # of each attempt, sorted
+        at = np.empty(0, np.intp)  # of each that is pending: the first of its draws that are made
+        made = ahead = 0  # how many of each are made, and how many of them were looked at
         for attempt in range(_ATTEMPTS):
-            text, usable = make(pending, (draws.rows(pending) if attempt else draws).again(attempt), attempt)
-            form = arrow(one.normalise(pl.Series(text)))
-            ids = value_ids(form, one.name, self._key)
-            # (document, variant) as one number: of two equal ones in a document the first stays
-            pair = ids.astype(np.uint64) ^ (doc_no[pending].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-            good = usable & ~self._real[one.name].holds(ids)
+            if ahead == made:
+                # where they are few several attempts are made at once: a call costs more than they do
+                stage = _STAGES[int(np.searchsorted(_STAGES, attempt, side="right"))]
+                made, ahead = min(stage - attempt, _FEW // max(len(pending), 1) or 1), 0
+                every = np.repeat(pending, made) if made > 1 else pending
+                attempts: int | I64 = attempt + np.tile(np.arange(made), len(pending)) if made > 1 else attempt
+                text, usable = make(every, (draws.rows(every) if attempt else draws).again(attempts), attempts)
+                ids = value_ids(arrow(one.normalise(pl.Series(text))), one.name, self._key)
+                # (document, variant) as one number: of two equal ones in a document the first stays
+                pairs = ids.astype(np.uint64) ^ (doc_no[every].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+                usable &= ~self._real[one.name].holds(ids)
+                at = np.arange(len(pending)) * made
+            pair, good = pairs[at + ahead], usable[at + ahead]
             for earlier in taken:
                 good &= earlier[np.searchsorted(earlier[:-1], pair)] != pair
             candidates = np.flatnonzero(good)
@@ -255,13 +264,14 @@ class Rmft(LinkingEditor):
             if (ordered[1:] == ordered[:-1]).any():
                 ordered, first = np.unique(pair[candidates], return_index=True)
                 accepted = candidates[np.sort(first)]
-            if len(accepted) == len(pending) and not texts:
+            if len(accepted) == len(pending) and not texts and made == 1:
                 return text
-            texts.append(text.take(pa.array(accepted)))
+            texts.append(text.take(pa.array(at[accepted] + ahead)))
             rows.append(pending[accepted])
             if len(accepted):
                 taken.append(ordered)
-            pending = np.delete(pending, accepted)
+            pending, at = np.delete(pending, accepted), np.delete(at, accepted)
+            ahead += 1
             if not len(pending):
                 break
         else:  # nothing that is new in its document has this shape (`http://a` a few dozen times): the rest gets the kind's label

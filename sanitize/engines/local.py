@@ -40,6 +40,7 @@ class Local:
         work = carried(work)
         if self.inside(len(tasks)):
             steady()
+            release()  # what was counted since the last tasks left a heap of holes
             for place, task in enumerate(tasks):
                 yield measured(work, place, task)
             return

@@ -42,3 +42,20 @@ def test_draws_made_ahead_change_nothing(monkeypatch: pytest.MonkeyPatch, few: i
     expected = list(stream(rows, plan, seed=2, rows=100))
     monkeypatch.setattr(rmft, "_FEW", few)
     assert list(stream(rows, plan, seed=2, rows=100)) == expected
+
+
+@pytest.mark.parametrize("few", [1, 7, 4_000])
+def test_draws_made_ahead_in_a_run_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few: int) -> None:
+    """The same of a run, where each document has variants of its own: all but the first attempts are used up here."""
+    text = " ".join(f"{a}.{b}@corp.example.com" for a in ("ann", "bob", "eve") for b in ("lee", "ray")) + " http://a 192.0.2.7 "
+    pl.DataFrame({"text": [text * count for count in (1, 9, 40, 2)]}).write_parquet(tmp_path / "in.parquet")
+
+    def made(name: str) -> bytes:
+        plan = load_plan("erase", ["edit.0.stores=corpus"])
+        run(tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1))
+        return next((tmp_path / name / "data").iterdir()).read_bytes()
+
+    monkeypatch.setattr(rmft, "_FEW", 0)  # one at a time
+    expected = made("one")
+    monkeypatch.setattr(rmft, "_FEW", few)
+    assert made("many") == expected
