@@ -118,6 +118,11 @@ def _check(values: pl.Series) -> pl.Series:
     return pl.select(reason).to_series()
 
 
+# what a value holds that is not in its plain form, but for capitals
+_ODD = r"""[^!-~]|[\[(){}"&]|[%=]40|[Xx][Nn]--|<|>"""
+_DOTTED = r"\A[.]|[.]@|[.]\z"
+
+
 def _doubtful(values: pl.Series) -> pl.Series:
     """What has `at` alone."""
     alone = values.str.contains(" at ", literal=True)
@@ -133,17 +138,19 @@ def _context(seen: pl.DataFrame) -> pl.Series:
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    odd = values.str.contains(r"""[^!-~]|[\[(){}"&]|[%=]40|[Xx][Nn]--|<|>""")
-    if odd.any():
-        rows = odd.arg_true()
-        values = values.clone().scatter(rows, _plain(values.gather(rows)))
-    lower = values.str.to_lowercase()
-    dotted = lower.str.contains(r"\A[.]|[.]@|[.]\z")
-    if not dotted.any():
-        return lower
-    rows = dotted.arg_true()
-    bare = lower.gather(rows).str.replace(r"\A[.]+", "").str.replace(r"[.]+@", "@").str.replace(r"[.]+\z", "")
-    return lower.scatter(rows, bare)
+    rows = values.str.contains(rf"{_ODD}|{_DOTTED}|[A-Z]").arg_true()
+    if not len(rows):
+        return values  # most are, in one look
+    some = values.gather(rows)
+    odd = some.str.contains(_ODD).arg_true()
+    if len(odd):
+        some = some.scatter(odd, _plain(some.gather(odd)))
+    some = some.str.to_lowercase()
+    dotted = some.str.contains(_DOTTED).arg_true()
+    if len(dotted):
+        bare = some.gather(dotted).str.replace(r"\A[.]+", "").str.replace(r"[.]+@", "@").str.replace(r"[.]+\z", "")
+        some = some.scatter(dotted, bare)
+    return values.clone().scatter(rows, some)
 
 
 def _plain(values: pl.Series) -> pl.Series:
