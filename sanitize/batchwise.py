@@ -78,7 +78,7 @@ class Past:
 class Outcome:
     """A batch that is done: its table with the new texts, the rows of it that differ, and the documents that had to be set aside.
 
-    `seen` and `tags` are what is to be added to what was seen; `by_kind` counts occurrences and those that were kept.
+    `seen` and `tags` are what is to be added to what was seen; `by_kind` counts occurrences, kept ones, and those that the plan leaves.
     """
 
     table: pa.Table
@@ -408,13 +408,21 @@ class _Attempt:
             self.residual.append((document, where, low, -high, which))
 
     def tally(self) -> dict[str, dict[str, int]]:
-        """Occurrences and kept ones by kind."""
+        """By kind its occurrences, those that were kept, and those that the plan leaves."""
         counts: dict[str, dict[str, int]] = {}
-        at = self.sheet.found
-        for what, rows in (("occurrences", slice(None)), ("kept", self.sheet.kept_rows)):
-            for kind, times in enumerate(np.bincount(at.kind[rows], minlength=len(self.whole.names)).tolist()):
-                if times and kind < len(self.whole.names):
-                    counts.setdefault(self.whole.names[kind], {"occurrences": 0, "kept": 0})[what] += times
+        names, edited = self.whole.names, self.sheet.found
+        left = self.found.kind[np.isin(self.found.kind, [names.index(name) for name in self.whole.plan.leave if name in names])]
+        looked: list[tuple[tuple[str, ...], npt.NDArray[np.int32]]] = [
+            (("occurrences",), edited.kind),
+            (("kept",), edited.kind[self.sheet.kept_rows]),
+            (("occurrences", "left"), left),
+        ]
+        for told, kinds in looked:
+            for kind, times in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
+                if times and kind < len(names):
+                    entry = counts.setdefault(names[kind], dict.fromkeys(("occurrences", "kept", "left"), 0))
+                    for what in told:
+                        entry[what] += times
         return counts
 
 

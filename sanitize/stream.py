@@ -318,20 +318,20 @@ class Stream:
     def summary(self) -> dict[str, Any]:
         """Counts of this command, and the acknowledged position in the whole stream."""
         seconds = time.monotonic() - self._began
-        kept = sum(counts["kept"] for counts in self.by_kind.values())
-        found = sum(counts["occurrences"] for counts in self.by_kind.values())
+        kinds = {
+            kind: {**counts, "replaced": counts["occurrences"] - counts["kept"] - counts["left"]}
+            for kind, counts in sorted(self.by_kind.items())
+        }
         return {
             "documents_in": self.documents,
             "documents_out": self.out,
             "documents_dropped": 0,
             "quarantined": self.documents - self.out,
             "quarantine": dict(sorted(self.reasons.items())),
-            "occurrences": found,
-            "kept_originals": kept,
-            "replaced": found - kept,
-            "by_kind": {
-                kind: {**counts, "replaced": counts["occurrences"] - counts["kept"]} for kind, counts in sorted(self.by_kind.items())
-            },
+            "occurrences": sum(counts["occurrences"] for counts in kinds.values()),
+            "kept_originals": sum(counts["kept"] for counts in kinds.values()),
+            "replaced": sum(counts["replaced"] for counts in kinds.values()),
+            "by_kind": kinds,
             "swept": self.swept,
             "leaks": 0,
             "position": self.position,

@@ -403,3 +403,22 @@ def test_nothing_stays_behind_without_a_state() -> None:
     list(stream([{"text": "ann.lee@example.com"}], plan_of()))
     left = [path for path in Path(tempfile.gettempdir()).glob("sanitize-stream-*") if path.stat().st_mtime >= before]
     assert not left
+
+
+def test_a_stream_counts_what_a_run_counts(tmp_path: Path) -> None:
+    """By kind: what was found, kept, replaced, and left by the plan, over batches."""
+    rows = [
+        {"doc_id": str(at), "text": f"See https://{'abc'[at % 3]}.example.com/ann.lee@example.com, ann.lee@example.com, 192.0.2.{at}. "}
+        for at in range(7)
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    changed = ["edit.0.stores=curated", "edit.0.avoid=seen"]
+    expected = run(tmp_path / "in.jsonl", tmp_path / "out", load_plan("rmft", changed), settings=Settings(seed=1, workers=1))
+    told = pipe([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", plan_of(), None, Options(seed=1, rows=3))
+    counted = ("occurrences", "kept", "replaced", "left")
+    found = {kind: [entry[name] for name in counted] for kind, entry in expected["by_kind"].items()}
+    assert {kind: [entry[name] for name in counted] for kind, entry in told["by_kind"].items()} == found
+    assert found["URL"] == [7, 0, 0, 7]
+    assert [told[name] for name in ("occurrences", "kept_originals", "replaced")] == [
+        expected[name] for name in ("occurrences", "kept_originals", "replaced")
+    ]

@@ -96,12 +96,12 @@ def command(
 def _streamed(summary: Mapping[str, Any]) -> str:
     if not summary["changed"]:
         return f"nothing new; {summary['position']:,} records are acknowledged"
-    rows = [(kind, one["occurrences"], one["kept"], one["replaced"]) for kind, one in summary["by_kind"].items()]
+    rows = [(kind, one["occurrences"], one["kept"], one["replaced"], one["left"]) for kind, one in summary["by_kind"].items()]
     lines = [
         f"{summary['documents_in']:,} records in = {summary['documents_out']:,} out + {summary['quarantined']:,} in quarantine"
         f" in {summary['seconds']:.1f} s; {summary['position']:,} are acknowledged",
         *([""] if rows else []),
-        *([table(("kind", "occurrences", "kept", "replaced"), sorted(rows, key=lambda row: -row[1]))] if rows else []),
+        *([table(("kind", "occurrences", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))] if rows else []),
     ]
     if summary["quarantine"]:
         lines.append(f"set aside {', '.join(f'{times} {reason}' for reason, times in summary['quarantine'].items())}")
