@@ -148,9 +148,11 @@ def test_degrees_are_those_of_sets(pairs: list[tuple[int, int]], k: int, far: bo
     counted = Degrees(k, lambda grams, users: came.extend(zip(grams.tolist(), users.tolist(), strict=True)))
     half = len(pairs) // 2
     for part in (slice(0, half), slice(half, None)):
-        new = counted.add(numbers[part], np.array([user for _, user in pairs[part]], np.int32))
+        place, new = counted.add(numbers[part], np.array([user for _, user in pairs[part]], np.int32))
         fresh = set(numbers[part].tolist()) - set(numbers[: half if part.start else 0].tolist())
-        assert set(numbers[part][new].tolist()) == fresh
+        assert set(numbers[part][new].tolist()) == fresh and len(new) == len(fresh)
+        came_first = list(dict.fromkeys(numbers.tolist()))
+        assert place.tolist() == [came_first.index(number) for number in numbers[part].tolist()]
     counted.done()
     wanted: dict[int, set[int]] = {}
     for number, (_, user) in zip(numbers.tolist(), pairs, strict=True):
