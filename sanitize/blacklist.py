@@ -37,7 +37,7 @@ from sanitize.looks import Ground, here, occurrences_of, texts_of
 from sanitize.plan import Blacklist
 from sanitize.publish import Job, hashed, perform
 from sanitize.shards import Documents, sha256, table_writer
-from sanitize.spans import Buffers, arrow
+from sanitize.spans import Buffers, arrow, pieces
 from sanitize.words import Spoken, spoken, touched
 
 I32 = npt.NDArray[np.int32]
@@ -56,7 +56,6 @@ SAID = pa.schema([pa.field("word", pa.int32())])
 SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
 DEGREES = pa.schema([pa.field("gram", pa.int64()), pa.field("users", pa.int64())])
 DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
-_PIECE = 1 << 20  # bytes of text at a time
 _WAITING = 500  # small tables that wait to be one
 _BLOCK = 1 << 18  # rows of the list at a time
 _MANY = 2  # parts, or more
@@ -212,14 +211,10 @@ def _unsaid(task: SeenTask) -> pl.DataFrame:
 
 
 def _pieces(sights: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
-    """The same texts, a few at a time: their columns then stay in the cache."""
+    """The same texts, a few at a time."""
     for docs, cells, texts in sights:
-        offsets = Buffers.of(texts).offsets
-        low = 0
-        while low < len(texts):
-            high = max(low + 1, int(np.searchsorted(offsets, offsets[low] + _PIECE, side="right")) - 1)
+        for low, high in pieces(Buffers.of(texts).offsets):
             yield docs[low:high], cells[low:high], texts.slice(low, high - low)
-            low = high
 
 
 def _users(task: SeenTask) -> tuple[I32, I64]:

@@ -107,7 +107,7 @@ def spoken(buffers: Buffers) -> Spoken:
             times = np.ones(len(start), np.int64)
             times[wide] = many[same]
             begin = np.cumsum(times) - times
-            start, stop, hashes = (np.repeat(column, times) for column in (start, stop, hashes))
+            start, stop, hashes = np.repeat(start, times), np.repeat(stop, times), np.repeat(hashes, times)
             each, word = ranges(at[same], at[same] + many[same])
             put = begin[wide][each] + word - at[same][each]
             start[put] += low[word]
@@ -156,7 +156,7 @@ def _runs_of(inside: npt.NDArray[np.bool_], offsets: I64, between: I64 | None = 
     glued = cuts[inside[cuts] & inside[cuts - 1]]
     marks = np.flatnonzero(edge)
     if len(glued):
-        marks = np.sort(np.concatenate([marks, glued, glued]))
+        marks = np.insert(marks, np.repeat(np.searchsorted(marks, glued), 2), np.repeat(glued, 2))
     return marks[::2], marks[1::2]
 
 
