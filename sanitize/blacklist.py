@@ -6,15 +6,17 @@ counted nor listed, which bounds memory by what is frequent. Words are those of 
 text. A value that was found is a direct identifier: the words that it touches in its text, in a row, as one entry. Documents without a
 user count as one user together, so that they cannot vouch for each other; a document that was dropped or set aside does not count.
 
-A word is known by 64 bits, an n-gram by the place of its first words and of its last one among the frequent ones. Each size is one pass
-over the texts in tasks and one statement over what they saw.
+A word is known by 64 bits, an n-gram by the place of its first words and of its last one among the frequent ones. The texts are read
+once, in tasks; where n-grams are wanted each task leaves its words as numbers, which larger sizes go through. One statement a size puts
+together what several tasks saw.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,14 +30,14 @@ import pyarrow.parquet as pq
 
 from sanitize import queries, tables
 from sanitize.cells import Leaf
-from sanitize.degrees import Degrees, Places
+from sanitize.degrees import Degrees, Pairs, Places
 from sanitize.errors import UsageError
 from sanitize.keyed import Key, siphash
 from sanitize.looks import Ground, here, occurrences_of, texts_of
 from sanitize.plan import Blacklist
 from sanitize.publish import Job, hashed, perform
 from sanitize.shards import Documents, sha256, table_writer
-from sanitize.spans import Buffers, arrow
+from sanitize.spans import Buffers, arrow, pieces
 from sanitize.words import Spoken, spoken, touched
 
 I32 = npt.NDArray[np.int32]
@@ -44,21 +46,24 @@ U64 = npt.NDArray[np.uint64]
 NO_USER = "[blacklist]: no document says who wrote it; name the column that does with --user-column"
 SEEN = pa.schema(
     [
-        pa.field("gram", pa.int64()),  # a word's hash; else the place of the first words among the frequent ones, and that of the last + 1
+        pa.field("gram", pa.int64()),  # a word's hash; else the place of the first words among the frequent ones, and of the last: `_Grams`
         pa.field("user_hash", pa.int64()),  # keyed hash of one of its users; null: it has k of them
     ]
 )
+# the words of each text in order, by their place in the table of words + 1, with 0 for one that nobody said; before them the user of the
+# text, as -1 - number
+SAID = pa.schema([pa.field("word", pa.int32())])
 SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
+DEGREES = pa.schema([pa.field("gram", pa.int64()), pa.field("users", pa.int64())])
 DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
-_PIECE = 1 << 20  # bytes of text at a time
 _WAITING = 500  # small tables that wait to be one
 _BLOCK = 1 << 18  # rows of the list at a time
-_LAST, _TAIL = 32, (1 << 32) - 1  # the bits of an n-gram's number that are of its last word
+_MANY = 2  # parts, or more
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeenTask:
-    """One range of documents whose n-grams of one size are counted by user."""
+    """One range of documents whose words are counted by user, or whose n-grams of one size, from the words that were `said`."""
 
     first: int
     last: int
@@ -66,7 +71,9 @@ class SeenTask:
     leaves: tuple[Leaf, ...]
     size: int
     k: int
+    more: bool  # larger sizes follow
     key: Key
+    said: tuple[Path, Path] | None  # of the task over words: what was said, and what the words are
     smaller: tuple[Path, ...]  # the n-grams of each smaller size with their users, up to k
     gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there
     occurrences: Path
@@ -82,46 +89,113 @@ class SeenTask:
 
 
 def seen_task(task: SeenTask) -> dict[str, Any]:
-    """Write `seen.parquet`, the n-grams of the range with their users; with single words also `spelled.parquet`, what they are, and
-    `direct.parquet`, the values found. Returns how many words were read, and how many documents have no user."""
-    user_of, hashes = _users(task)
-    places = [Places(_frequent(path, task.k)) for path in task.smaller]
+    """Write `seen.parquet`, the words or n-grams of the range with their users, in `parts` that each have their own users of a number. With
+    words also `spelled.parquet`, what they are, `direct.parquet`, the values found, and with `more` to come `said.parquet`. Returns how
+    many words were read, and how many documents have no user."""
+    with table_writer(task.folder / "seen.parquet", SEEN) as out:
+        user_of, hashes = _users(task)
+
+        def write(grams: U64, users: I32) -> None:
+            column = pa.array(hashes[np.maximum(users, 0)] if len(hashes) else np.empty(0, np.int64), mask=users < 0)
+            out.write_table(pa.table([pa.array(grams.view(np.int64)), column], schema=SEEN), row_group_size=max(1, len(grams)))
+
+        if task.said is None:
+            return _words_seen(task, user_of, hashes, write)
+        return {"parts": _grams_seen(task, task.said, len(hashes), write)}
+
+
+def _words_seen(task: SeenTask, user_of: I32, hashes: I64, write: Callable[[U64, I32], None]) -> dict[str, Any]:
+    """What `seen_task` does with words, and returns."""
     found = occurrences_of(task.occurrences if task.kinds else None, task.kinds)
     unsaid = _unsaid(task)
     spelled, direct, counted = [SPELLED.empty_table()], [DIRECT.empty_table()], np.zeros(task.last - task.first, np.bool_)
     read = 0
-    with table_writer(task.folder / "seen.parquet", SEEN) as out:
-
-        def write(grams: U64, users: I32) -> None:
-            column = pa.array(hashes[np.maximum(users, 0)] if len(hashes) else np.empty(0, np.int64), mask=users < 0)
-            out.write_table(pa.table([pa.array(grams.view(np.int64)), column], schema=SEEN))
-
-        degrees = Degrees(task.k, write) if task.k > 1 else None
+    degrees = Degrees(task.k, write) if task.k > 1 else None
+    with contextlib.ExitStack() as files:
+        said = files.enter_context(table_writer(task.folder / "said.parquet", SAID)) if task.more else None
         for docs, cells, texts in _pieces(texts_of(task.documents, task.leaves, task.first, task.last, task.gone)):
             buffers = Buffers.of(texts)
             words = spoken(buffers)
             if unsaid.height:
                 words.hashes[_touching(buffers, words, here(unsaid, docs, cells))[0]] = 0
-            read += int(np.count_nonzero(words.hashes))
+            rows = np.flatnonzero(words.hashes)
+            read += len(rows)
             counted[docs - task.first] = True
             if degrees is not None:
-                grams, begins = _grams_of(words, places)
-                new = degrees.add(grams, user_of[docs[words.text_no[begins]] - task.first])
-                if task.size == 1 and len(new):
-                    rows = begins[np.sort(new[np.unique(grams[new], return_index=True)[1]])]
-                    spelled.append(pa.table([words.hashes[rows].view(np.int64), words.spelled(buffers, rows)], schema=SPELLED))
-            if task.size == 1 and task.kinds:
+                users = user_of[docs - task.first]
+                place, new = degrees.add(words.hashes[rows], users[words.text_no[rows]])
+                spelled.append(pa.table([words.hashes[rows[new]].view(np.int64), words.spelled(buffers, rows[new])], schema=SPELLED))
+                if said is not None:
+                    numbers = np.zeros(len(words.hashes) + len(users), np.int32)
+                    numbers[rows + words.text_no[rows] + 1] = place + 1
+                    numbers[np.searchsorted(words.text_no, np.arange(len(users))) + np.arange(len(users))] = -1 - users
+                    said.write_table(pa.table([numbers], schema=SAID), row_group_size=max(1, len(numbers)))
+            if task.kinds:
                 direct.append(_direct(buffers, words, here(found, docs, cells)))
-            if len(direct) + len(spelled) > _WAITING:
-                spelled, direct = [_once(spelled, "gram")], [_once(direct, "ngram")]
-        if degrees is not None:
-            degrees.done()
-    if task.size == 1:
-        for name, made, key in (("spelled", spelled, "gram"), ("direct", direct, "ngram")):
-            with table_writer(task.folder / f"{name}.parquet", made[0].schema) as file:
-                file.write_table(_once(made, key))
+            if len(direct) > _WAITING:
+                direct = [_once(direct, "ngram")]
+    if degrees is not None:
+        degrees.done()
+    for name, table in (("spelled", pa.concat_tables(spelled)), ("direct", _once(direct, "ngram"))):
+        with table_writer(task.folder / f"{name}.parquet", table.schema) as file:
+            file.write_table(table)
     none = len(hashes) - 1 if len(hashes) else -1  # the last number is nobody's
     return {"words": read, "documents": int(counted.sum()), "without_user": int((user_of[counted] == none).sum())}
+
+
+def _grams_seen(task: SeenTask, said: tuple[Path, Path], users: int, write: Callable[[U64, I32], None]) -> int:
+    """What `seen_task` does with n-grams of two words or more; returns in how many parts they came."""
+    sizes = _Grams.of(task.smaller, task.k)
+    spelled = np.asarray(pq.read_table(said[1], columns=["gram"], partitioning=None).column("gram"), np.int64).view(np.uint64)
+    known = np.append(np.int32(-1), Places(sizes.frequent[0]).of(spelled))  # the place of each word
+    heads = [Places(frequent) for frequent in sizes.frequent[1:]]
+    bits = sizes.bits(task.size)
+    # a number that does not fit beside a user is counted in a table
+    counted = Pairs(task.k, bits, users, write) if Pairs.fits(bits, users) else Degrees(task.k, write)
+    with pq.ParquetFile(said[0]) as file:
+        for group in range(file.num_row_groups):
+            words = np.asarray(file.read_row_group(group, use_threads=False).column("word"), np.int32)
+            texts = np.flatnonzero(words < 0)
+            user = np.repeat(-1 - words[texts], np.diff(np.append(texts, len(words))))
+            single = head = known[np.maximum(words, 0)]
+            for size in range(2, task.size + 1):
+                # both that it is made of are frequent, and its words stand in one text
+                begins = np.flatnonzero((head[:-1] >= 0) & (head[1:] >= 0))
+                grams = sizes.number(head[begins], single[begins + size - 1])
+                if size < task.size:
+                    head = np.full(len(words), -1, np.int32)
+                    head[begins] = heads[size - 2].of(grams)
+            counted.add(grams, user[begins])
+    counted.done()
+    return counted.parts if isinstance(counted, Pairs) else _MANY
+
+
+@dataclass(frozen=True)
+class _Grams:
+    """The frequent n-grams of the sizes below one, as their numbers, each size in the order that gives them their places."""
+
+    frequent: tuple[U64, ...]
+
+    @classmethod
+    def of(cls, degrees: Sequence[Path], k: int) -> _Grams:
+        """Those that k users wrote."""
+        return cls(tuple(_frequent(path, k) for path in degrees))
+
+    @property
+    def _tail(self) -> int:
+        return len(self.frequent[0]).bit_length()
+
+    def bits(self, size: int) -> int:
+        """How many bits a number of that size has."""
+        return max(1, len(self.frequent[size - 2])).bit_length() + self._tail
+
+    def number(self, head: I32, last: I32) -> U64:
+        """The number of n-grams by the places of their first words and of their last one; none is zero."""
+        return (head.astype(np.int64) << self._tail | last + 1).view(np.uint64)
+
+    def parts(self, numbers: I64) -> tuple[I64, I64]:
+        """The places that a number is made of."""
+        return numbers >> self._tail, (numbers & ((1 << self._tail) - 1)) - 1
 
 
 def _unsaid(task: SeenTask) -> pl.DataFrame:
@@ -137,14 +211,10 @@ def _unsaid(task: SeenTask) -> pl.DataFrame:
 
 
 def _pieces(sights: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
-    """The same texts, a few at a time: their columns then stay in the cache."""
+    """The same texts, a few at a time."""
     for docs, cells, texts in sights:
-        offsets = Buffers.of(texts).offsets
-        low = 0
-        while low < len(texts):
-            high = max(low + 1, int(np.searchsorted(offsets, offsets[low] + _PIECE, side="right")) - 1)
+        for low, high in pieces(Buffers.of(texts).offsets):
             yield docs[low:high], cells[low:high], texts.slice(low, high - low)
-            low = high
 
 
 def _users(task: SeenTask) -> tuple[I32, I64]:
@@ -163,23 +233,6 @@ def _frequent(degrees: Path, k: int) -> U64:
     """The numbers of the n-grams of one size that k users wrote, in the order of their file."""
     table = pq.read_table(degrees, columns=["gram", "users"], partitioning=None)
     return np.asarray(table.filter(pc.equal(table.column("users"), k)).column("gram"), np.int64).view(np.uint64)
-
-
-def _grams_of(words: Spoken, smaller: Sequence[Places]) -> tuple[U64, I64]:
-    """The n-grams of one word more than `smaller` has sizes whose shorter ones are all frequent, and the place of their first word."""
-    begins = np.flatnonzero(words.hashes)
-    grams = words.hashes[begins]
-    single: I64 = np.empty(0, np.int64)  # the place of each word
-    for size, known in enumerate(smaller, 1):
-        place = np.full(len(words.hashes), -1, np.int64)
-        place[begins] = known.of(grams)
-        single = place if size == 1 else single
-        # both that it is made of are frequent, and its words stand in one text
-        begins = np.flatnonzero((place[:-1] >= 0) & (place[1:] >= 0))
-        begins = begins[begins + size < len(words.hashes)]
-        begins = begins[words.text_no[begins] == words.text_no[begins + size]]
-        grams = ((place[begins] << _LAST) | (single[begins + size] + 1)).view(np.uint64)
-    return grams, begins
 
 
 def _direct(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> pa.Table:
@@ -292,9 +345,12 @@ def _counted(count: _Count, out: Path) -> dict[str, Any]:
     ask(queries.query("blacklist_direct").text, {"direct": first["direct"]}, direct)
     smaller: list[Path] = []
     for size in range(1, settings.n + 1) if settings.k > 1 else ():  # nothing has fewer than one user
-        files = first if size == 1 else _seen(count, size, tuple(smaller))[1]
+        made, files = (results, first) if size == 1 else _seen(count, size, tuple(smaller), first)
         degrees = aside / f"degrees-{size}.parquet"
-        ask(queries.query("blacklist_degrees").text, {"seen": files["seen"]}, degrees, k=settings.k)
+        if size > 1 and sum(one["parts"] for one in made) <= 1:
+            _alone(files["seen"], settings.k, degrees)
+        else:
+            ask(queries.query("blacklist_degrees").text, {"seen": files["seen"]}, degrees, k=settings.k)
         if size == 1:  # the order of the words becomes that of all n-grams
             words = aside / "words.parquet"
             ask(queries.query("blacklist_words").text, {"degrees": [degrees], "spelled": first["spelled"]}, words)
@@ -307,6 +363,21 @@ def _counted(count: _Count, out: Path) -> dict[str, Any]:
         **{name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")},
         "listed": listed,
     }
+
+
+def _alone(seen: Sequence[Path], k: int, out: Path) -> None:
+    """What the statement `blacklist_degrees` makes of n-grams that one task saw in one part: they are in order, and nothing is to be put
+    together."""
+    with table_writer(out, DEGREES) as file:
+        for path in seen:
+            with pq.ParquetFile(path) as one:
+                for group in range(one.num_row_groups):  # none ends within an n-gram
+                    table = one.read_row_group(group, use_threads=False)
+                    grams = np.asarray(table.column("gram"), np.int64)
+                    first = np.flatnonzero(np.append(True, grams[1:] != grams[:-1])[: len(grams)])
+                    full = np.asarray(table.column("user_hash").is_null())[first]
+                    users = np.where(full, k, np.diff(np.append(first, len(grams))))
+                    file.write_table(pa.table([grams[first], users], schema=DEGREES))
 
 
 def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> list[dict[str, Any]]:
@@ -324,7 +395,7 @@ def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> list[dict[
             reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(many, np.int64)))
             file.write_table(pa.table([arrow(ngrams), sizes, counts, reasons], schema=tables.BLACKLIST.schema))
 
-        word, heads = pl.Series([], dtype=pl.String), np.empty(0, np.int64)
+        word, grams = pl.Series([], dtype=pl.String), _Grams.of(sizes[:-1], k)
         for size, path in enumerate(sizes, 1):
             mine = found.filter(pl.col("n") == size)
             write(mine["ngram"], mine["n"], None, "direct")
@@ -334,26 +405,26 @@ def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> list[dict[
                     if size == 1:
                         write(rows["word"], 1, rows["users"], "indirect")
                         continue
-                    gram = rows["gram"].to_numpy()
-                    parts = [gram >> _LAST, (gram & _TAIL) - 1]
+                    parts = [*grams.parts(rows["gram"].to_numpy())]
                     if size == 3:
-                        parts[:1] = [heads[parts[0]] >> _LAST, (heads[parts[0]] & _TAIL) - 1]
+                        parts[:1] = grams.parts(grams.frequent[1].view(np.int64)[parts[0]])
                     spelled = pl.DataFrame({str(place): word.gather(part) for place, part in enumerate(parts)})
                     write(spelled.select(pl.concat_str(pl.all(), separator=" ")).to_series(), size, rows["users"], "indirect")
             if size == 1 and len(sizes) > 1:
                 table = pl.DataFrame(pq.read_table(path, columns=["word", "users"], partitioning=None))
                 word = table.filter(pl.col("users") == k)["word"]
-            if size == 2 and len(sizes) > 2:
-                heads = _frequent(path, k).view(np.int64)
         rest = found.filter(pl.col("n") > len(sizes))
         write(rest["ngram"], rest["n"], None, "direct")
     return [{"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(listed.items())]
 
 
-def _seen(count: _Count, size: int, smaller: tuple[Path, ...]) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
-    """What the tasks return of one size, and their tables."""
+def _seen(
+    count: _Count, size: int, smaller: tuple[Path, ...], words: Mapping[str, Sequence[Path]] | None = None
+) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
+    """What the tasks return of one size, and their tables; `words` are those of the first."""
     ground = count.ground
-    names = ("seen", "spelled", "direct") if size == 1 else ("seen",)
+    more = size == 1 and min(count.settings.n, count.settings.k) > 1
+    names = ("seen",) if size > 1 else ("seen", "spelled", "direct", *(("said",) if more else ()))
     files: dict[str, list[Path]] = {name: [] for name in names}
     jobs = []
     for no, (first, last) in enumerate(ground.ranges):
@@ -364,6 +435,8 @@ def _seen(count: _Count, size: int, smaller: tuple[Path, ...]) -> tuple[Sequence
             leaves=ground.leaves,
             size=size,
             k=count.settings.k,
+            more=more,
+            said=(words["said"][no], words["spelled"][no]) if words else None,
             key=count.key,
             smaller=smaller,
             gone=ground.gone,

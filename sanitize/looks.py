@@ -78,7 +78,7 @@ def texts_of(
         there = ~np.isin(np.asarray(table.column("doc_no"), np.int64), away)
         if wanted is not None:
             there &= np.isin(np.asarray(table.column("doc_no"), np.int64), wanted)
-        table = table.filter(pa.array(there)).combine_chunks()
+        table = (table if there.all() else table.filter(pa.array(there))).combine_chunks()
         if not table.num_rows:
             continue
         doc_no = np.asarray(table.column("doc_no"), np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,9 +45,22 @@ class Buffers:
         """The bytes of each text."""
         return np.diff(self.offsets)
 
+    def part(self, low: int, high: int) -> Buffers:
+        """The texts of a range; nothing is copied but their offsets."""
+        return Buffers(self.data[self.offsets[low] : self.offsets[high]], self.offsets[low : high + 1] - self.offsets[low])
+
     def column(self) -> pa.LargeStringArray:
         """The texts as an Arrow column over the same bytes."""
         return pa.LargeStringArray.from_buffers(len(self.offsets) - 1, pa.py_buffer(self.offsets), pa.py_buffer(self.data))
+
+
+def pieces(offsets: I64, size: int = 1 << 20) -> Iterator[tuple[int, int]]:
+    """Ranges of texts, each of at most so many bytes, or of one text: what is made of a piece then stays in the cache."""
+    low, last = 0, len(offsets) - 1
+    while low < last:
+        high = max(low + 1, int(np.searchsorted(offsets, offsets[low] + size, side="right")) - 1)
+        yield low, high
+        low = high
 
 
 def matches(buffers: Buffers, pattern: str) -> tuple[I64, I64]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, arrow, cut, matches, translated
+from sanitize.spans import Buffers, arrow, cut, matches, ranges, translated
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -38,6 +38,7 @@ _MULTIPLY = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Apple
 _MULTIPLY_2 = np.uint64(0xC4CEB9FE1A85EC53)
 _STEP = 0x9E3779B97F4A7C15  # odd: powers of it can be undone modulo 2^64
 SPOKEN = r"[\p{L}\p{M}\p{N}]+"
+_UNSPOKEN = r"[^\p{L}\p{M}\p{N}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,26 +88,47 @@ def spoken(buffers: Buffers) -> Spoken:
     size = len(buffers.data)
     raw = translated(buffers.data, WORD_BYTES, 8)
     start, stop = _runs_of(raw[:size] != 0, buffers.offsets)
+    hashes = _hashes(raw, start, stop, 0)
     beyond = np.flatnonzero(buffers.data >= 128)
-    if not len(beyond):
-        hashes = _hashes(raw, start, stop, 0)
-    else:
-        # runs that hold more than ASCII are taken apart by Unicode's rules
-        wide = np.zeros(len(start), np.bool_)
-        wide[np.searchsorted(start, beyond, side="right") - 1] = True
-        inside = Buffers.of(cut(buffers, start[wide], stop[wide]))
-        low, high = matches(inside, SPOKEN)
-        # an accent of its own behind its letter is the letter with it: one word, one hash
-        folded = Buffers.of(arrow(pl.Series(cut(inside, low, high)).str.to_lowercase().str.normalize("NFC")))
-        hashes = _hashes(np.append(folded.data, np.zeros(8, np.uint8)), folded.offsets[:-1], folded.offsets[1:], 0)
-        shift = (start[wide] - inside.offsets[:-1])[np.searchsorted(inside.offsets, low, side="right") - 1]
-        start, stop = start[~wide], stop[~wide]
-        hashes = np.concatenate([_hashes(raw, start, stop, 0), hashes])
-        start, stop = np.concatenate([start, low + shift]), np.concatenate([stop, high + shift])
-        order = np.argsort(start, kind="stable")
-        start, stop, hashes = start[order], stop[order], hashes[order]
+    if len(beyond):
+        # runs that hold more than ASCII are taken apart by Unicode's rules, each that is written in one way once
+        wide = np.searchsorted(start, beyond, side="right") - 1
+        wide = wide[np.append(True, np.diff(wide) != 0)]
+        _, first, same = np.unique(hashes[wide], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        first, same = wide[first[order]], np.argsort(order)[same]
+        many, low, long, known = _taken_apart(cut(buffers, start[first], stop[first]))
+        at = np.cumsum(many) - many  # where the words of each begin
+        if (many == 1).all():
+            start[wide] += low[same]
+            stop[wide] = start[wide] + long[same]
+            hashes[wide] = known[same]
+        else:
+            times = np.ones(len(start), np.int64)
+            times[wide] = many[same]
+            begin = np.cumsum(times) - times
+            start, stop, hashes = np.repeat(start, times), np.repeat(stop, times), np.repeat(hashes, times)
+            each, word = ranges(at[same], at[same] + many[same])
+            put = begin[wide][each] + word - at[same][each]
+            start[put] += low[word]
+            stop[put] = start[put] + long[word]
+            hashes[put] = known[word]
     counts = np.diff(np.searchsorted(start, buffers.offsets))
     return Spoken(np.repeat(np.arange(len(counts), dtype=np.int32), counts), start, stop, hashes)
+
+
+def _taken_apart(runs: pa.LargeStringArray) -> tuple[I64, I64, I64, U64]:
+    """How many words each run of bytes has, and run after run the place of each in its run, its bytes and its hash."""
+    buffers = Buffers.of(runs)
+    # what is between the characters that are in no word; to look for whole words costs ten times as much
+    low, high = matches(buffers, _UNSPOKEN)
+    low, high = np.sort(np.concatenate([buffers.offsets[:-1], high])), np.sort(np.concatenate([buffers.offsets[1:], low]))
+    low, high = low[low < high], high[low < high]
+    # an accent of its own behind its letter is the letter with it: one word, one hash
+    folded = Buffers.of(arrow(pl.Series(cut(buffers, low, high)).str.to_lowercase().str.normalize("NFC")))
+    hashes = _hashes(np.append(folded.data, np.zeros(8, np.uint8)), folded.offsets[:-1], folded.offsets[1:], 0)
+    run = np.searchsorted(buffers.offsets, low, side="right") - 1
+    return np.bincount(run, minlength=len(runs)), low - buffers.offsets[run], high - low, hashes
 
 
 def touched(words: Spoken, starts: I64, stops: I64) -> tuple[I64, I64]:
@@ -134,7 +156,7 @@ def _runs_of(inside: npt.NDArray[np.bool_], offsets: I64, between: I64 | None = 
     glued = cuts[inside[cuts] & inside[cuts - 1]]
     marks = np.flatnonzero(edge)
     if len(glued):
-        marks = np.sort(np.concatenate([marks, glued, glued]))
+        marks = np.insert(marks, np.repeat(np.searchsorted(marks, glued), 2), np.repeat(glued, 2))
     return marks[::2], marks[1::2]
 
 

@@ -32,21 +32,22 @@ alike AS (
     FROM bands
     WHERE band = -1
 ),
-numbered AS (
-    SELECT
-        b.band,
-        b.hash,
-        b.doc_no,
-        row_number() OVER (PARTITION BY b.band, b.hash ORDER BY b.doc_no) AS place,
-        count(*) OVER (PARTITION BY b.band, b.hash) AS many
+chosen AS (
+    SELECT b.band, b.hash, b.doc_no
     FROM bands AS b
     JOIN alike AS a ON a.doc_no = b.doc_no
     WHERE b.band >= 0 AND a.first_doc_no = b.doc_no
 ),
+crowded AS (
+    SELECT band, hash
+    FROM chosen
+    GROUP BY band, hash
+    HAVING count(*) > 1
+),
 bucket AS (
-    SELECT band, hash, doc_no, place
-    FROM numbered
-    WHERE many > 1
+    SELECT c.band, c.hash, c.doc_no, row_number() OVER (PARTITION BY c.band, c.hash ORDER BY c.doc_no) AS place
+    FROM chosen AS c
+    JOIN crowded AS w ON w.band = c.band AND w.hash = c.hash
 ),
 met AS (
     SELECT doc_no, first_doc_no AS earlier_doc_no

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from sanitize import blacklist, degrees, tables
 from sanitize.ask import sql
 from sanitize.corpus import Columns
-from sanitize.degrees import Degrees, Places
+from sanitize.degrees import Degrees, Pairs, Places
 from sanitize.demo import mails
 from sanitize.engines.local import Local
 from sanitize.errors import UsageError
@@ -148,9 +149,11 @@ def test_degrees_are_those_of_sets(pairs: list[tuple[int, int]], k: int, far: bo
     counted = Degrees(k, lambda grams, users: came.extend(zip(grams.tolist(), users.tolist(), strict=True)))
     half = len(pairs) // 2
     for part in (slice(0, half), slice(half, None)):
-        new = counted.add(numbers[part], np.array([user for _, user in pairs[part]], np.int32))
+        place, new = counted.add(numbers[part], np.array([user for _, user in pairs[part]], np.int32))
         fresh = set(numbers[part].tolist()) - set(numbers[: half if part.start else 0].tolist())
-        assert set(numbers[part][new].tolist()) == fresh
+        assert set(numbers[part][new].tolist()) == fresh and len(new) == len(fresh)
+        came_first = list(dict.fromkeys(numbers.tolist()))
+        assert place.tolist() == [came_first.index(number) for number in numbers[part].tolist()]
     counted.done()
     wanted: dict[int, set[int]] = {}
     for number, (_, user) in zip(numbers.tolist(), pairs, strict=True):
@@ -176,6 +179,47 @@ def test_degrees_grow_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     places = Places(np.unique(numbers))
     assert np.array_equal(places.of(numbers), np.searchsorted(np.unique(numbers), numbers))
     assert (places.of(np.array([0, 1 << 41, 7 << 50], np.uint64)) == -1).all() and degrees._FIRST > 2 * degrees._BLOCK
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=400),
+    st.integers(2, 5),
+    st.integers(2, 40),
+    st.integers(1, 9),
+    st.sampled_from([0, 50]),
+)
+@settings(max_examples=200, deadline=None)
+def test_pairs_are_those_of_sets(pairs: list[tuple[int, int]], k: int, most: int, out: int, far: int) -> None:
+    """Sorted as often as you like: in every part the users of each number, ascending by number, and no call splits them."""
+    numbers = np.array([number << far for number, _ in pairs], np.uint64)
+    users = np.array([user for _, user in pairs], np.int32)
+    calls: list[tuple[int, list[tuple[int, int]]]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(degrees, "_OUT", out)
+
+        def write(grams: Any, who: Any) -> None:
+            calls.append((counted.parts, list(zip(grams.tolist(), who.tolist(), strict=True))))
+
+        counted = Pairs(k, 6 + far, 7, write, most)
+        for at in range(0, len(pairs), 7):
+            counted.add(numbers[at : at + 7], users[at : at + 7])
+        counted.done()
+    wanted: dict[int, set[int]] = {}
+    for number, user in zip(numbers.tolist(), users.tolist(), strict=True):
+        wanted.setdefault(number, set()).add(user)
+    for (part, one), (next_part, two) in itertools.pairwise(calls):
+        assert part < next_part or one[-1][0] < two[0][0]
+    came = [pair for _, call in calls for pair in call]
+    if counted.parts == 1:
+        assert came == sorted((number, user) for number, who in wanted.items() for user in (who if len(who) < k else {-1}))
+    # put together: whoever has k users has them in one part, or distinct ones in several
+    for number, who in wanted.items():
+        said = {user for other, user in came if other == number}
+        assert said == who if -1 not in said else len(who) >= k
+
+
+def test_what_does_not_fit_is_counted_in_a_table() -> None:
+    assert Pairs.fits(47, 1 << 17) and not Pairs.fits(48, (1 << 16) + 1) and Pairs.fits(64, 1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------- whole corpora
@@ -251,6 +295,31 @@ def test_any_files_shards_and_workers(
     _, summary = made(tmp_path, inputs, 2, 3, rows_per_shard=size, workers=workers)
     assert table_of(tmp_path, summary) == undisturbed[0]
     assert summary["blacklist"] == undisturbed[1]["blacklist"]
+
+
+@pytest.mark.parametrize("what", ["many parts", "numbers too long"])
+def test_parts_and_long_numbers_change_nothing(
+    mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """What one task sees in several parts, and n-grams whose numbers are counted in a table."""
+    told: list[Any] = []
+
+    class Few(Pairs):
+        def __init__(self, *of: Any) -> None:
+            super().__init__(*of, most=500)
+            told.append(self)
+
+    class Long(Degrees):
+        def __init__(self, *of: Any) -> None:
+            super().__init__(*of)
+            told.append(self)
+
+    monkeypatch.setattr(blacklist, *(("Pairs", Few) if what == "many parts" else ("Degrees", Long)))
+    if what != "many parts":
+        monkeypatch.setattr(Pairs, "fits", staticmethod(lambda bits, users: False))
+    _, summary = made(tmp_path, [mails_in], 2, 3)
+    assert table_of(tmp_path, summary) == undisturbed[0]
+    assert all(one.parts > 1 for one in told) if what == "many parts" else len(told) == 3
 
 
 @pytest.mark.parametrize("where", ["before a task", "after a task", "in a query"])

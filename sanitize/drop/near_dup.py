@@ -29,7 +29,7 @@ from sanitize.errors import MissingExtra, PlanError
 from sanitize.headers import bodies
 from sanitize.part import Dropper, Sight, Whole
 from sanitize.repeats import components
-from sanitize.spans import Buffers
+from sanitize.spans import Buffers, pieces
 from sanitize.words import mixed, runs, words
 
 I64 = npt.NDArray[np.int64]
@@ -69,21 +69,22 @@ class NearDup(Dropper):
     def look(self, name: str, sight: Sight) -> pa.Table:
         """The bands of every document's signature, or every document's distinct runs."""
         buffers = Buffers.of(bodies(sight.texts) if self.body_only else sight.texts)
-        hashes, first = runs(words(buffers, characters=self.shingle == "characters"), self.n, short=True)
-        many = np.diff(first)
+        parts = ((sight.doc_no[low:high], *self._runs(buffers.part(low, high))) for low, high in pieces(buffers.offsets))
         if name == "runs":
-            # one sort by (document, run); a run counts once
-            docs = np.repeat(sight.doc_no, many)
-            order = np.lexsort((hashes, docs))
-            docs, hashes = docs[order], hashes[order]
-            new = np.append(True, (np.diff(docs) != 0) | (hashes[1:] != hashes[:-1]))[: len(docs)]
-            return pa.table([docs[new], hashes[new].view(np.int64)], schema=RUNS)
+            return pa.concat_tables([RUNS.empty_table(), *(_distinct(*part) for part in parts)])
         assert self.bands is not None and self.rows is not None
-        there = np.flatnonzero(many)
-        signed = signatures((hashes >> np.uint64(32)).astype(np.uint32), first[np.append(there, len(many))], self.num_perm)
-        columns = [_digest(signed)] + [_digest(signed[:, at * self.rows : (at + 1) * self.rows]) for at in range(self.bands)]
-        band = np.repeat(np.arange(WHOLE, self.bands, dtype=np.int32), len(there))
-        return pa.table([np.tile(sight.doc_no[there], self.bands + 1), band, np.concatenate(columns).view(np.int64)], schema=BANDS)
+        docs, signed = [np.empty(0, np.int64)], [np.empty((0, self.num_perm), np.uint32)]
+        for doc_no, hashes, first in parts:
+            there = np.flatnonzero(np.diff(first))
+            docs.append(doc_no[there])
+            signed.append(signatures((hashes >> np.uint64(32)).astype(np.uint32), first[np.append(there, len(doc_no))], self.num_perm))
+        number, whole = np.concatenate(docs), np.asfortranarray(np.concatenate(signed))
+        columns = [_digest(whole)] + [_digest(whole[:, at * self.rows : (at + 1) * self.rows]) for at in range(self.bands)]
+        band = np.repeat(np.arange(WHOLE, self.bands, dtype=np.int32), len(number))
+        return pa.table([np.tile(number, self.bands + 1), band, np.concatenate(columns).view(np.int64)], schema=BANDS)
+
+    def _runs(self, buffers: Buffers) -> tuple[U64, I64]:
+        return runs(words(buffers, characters=self.shingle == "characters"), self.n, short=True)
 
     def gather(self, whole: Whole) -> tuple[I64, I64]:
         """Every document that is linked with earlier ones, and the first of its component."""
@@ -146,6 +147,15 @@ def signatures(hashes: U32, first: I64, num_perm: int) -> U32:
             out[low:high, number] = np.minimum.reduceat(moved, begins)
         low = high
     return out
+
+
+def _distinct(doc_no: I64, hashes: U64, first: I64) -> pa.Table:
+    """The runs of each document; one counts once."""
+    docs = np.repeat(doc_no, np.diff(first))
+    order = np.lexsort((hashes, docs))
+    docs, hashes = docs[order], hashes[order]
+    new = np.append(True, (np.diff(docs) != 0) | (hashes[1:] != hashes[:-1]))[: len(docs)]
+    return pa.table([docs[new], hashes[new].view(np.int64)], schema=RUNS)
 
 
 def _digest(part: U32) -> U64:
