@@ -225,7 +225,7 @@ def _base64(buffers: Buffers, raw: bytes) -> View | None:
     lines = np.flatnonzero(long & (joined | np.append(joined[1:], False)))
     low, high = np.concatenate([low, starts[lines]]), np.concatenate([high, stops[lines]])
     pieces: list[bytes] = []
-    run = np.repeat(np.arange(len(low)), 4)
+    run, phases = np.repeat(np.arange(len(low)), 4), np.tile(np.arange(4), len(low))
     for start, stop in zip(low.tolist(), high.tolist(), strict=True):
         # a loop over runs, which are rare in text: base64 has no columnar decoder here
         flat = raw[start:stop].translate(_URL_SAFE, b"\r\n \t")
@@ -237,9 +237,16 @@ def _base64(buffers: Buffers, raw: bytes) -> View | None:
     of = _text_of(buffers, low)
 
     def original(number: I64, start: I64, stop: I64) -> Spans:
-        which = run[number]
+        # a byte is in two characters; of its run all but line breaks are counted
+        which, phase = run[number], phases[number]
+        first, last = phase + start * 8 // 6, phase + (stop * 8 - 1) // 6
+        begin, end = np.empty(len(which), np.int64), np.empty(len(which), np.int64)
+        for one in np.unique(which).tolist():
+            mine = np.flatnonzero(which == one)
+            places = low[one] + np.flatnonzero(_BASE64[buffers.data[low[one] : high[one]]])
+            begin[mine], end[mine] = places[first[mine]], places[last[mine]] + 1
         base = buffers.offsets[of[which]]
-        return Spans(of[which], low[which] - base, high[which] - base, np.ones(len(which), np.bool_))
+        return Spans(of[which], begin - base, end - base, np.ones(len(which), np.bool_))
 
     return View("base64", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), original)
 
@@ -276,7 +283,7 @@ def _utf16(buffers: Buffers, raw: bytes) -> View | None:
     size = np.diff(np.append(firsts, len(zeros)))
     some = size >= 4
     low, high = zeros[firsts[some]], zeros[(firsts + size - 1)[some]] + 1
-    pieces, starts, stops = [], [], []
+    pieces, starts = [], []
     # a loop over such stretches, which text does not hold: each is decoded once for each order
     for first, last in zip(low.tolist(), high.tolist(), strict=True):
         no = int(np.searchsorted(buffers.offsets, first, side="right")) - 1
@@ -286,18 +293,26 @@ def _utf16(buffers: Buffers, raw: bytes) -> View | None:
             begin = max(begin, least)
             pieces.append(raw[begin : min(last + 17, most)].decode(order, "replace").encode("utf-8", "replace"))
             starts.append(begin)
-            stops.append(min(last + 17, most))
     if not pieces:
         return None
     text = pa.array(pieces, pa.large_binary())
-    begins, ends = np.array(starts, np.int64), np.array(stops, np.int64)
+    begins = np.array(starts, np.int64)
     of = _text_of(buffers, begins)
 
     def original(number: I64, start: I64, stop: I64) -> Spans:
-        base = buffers.offsets[of[number]]
-        return Spans(of[number], begins[number] - base, ends[number] - base, np.ones(len(number), np.bool_))
+        base = begins[number] - buffers.offsets[of[number]]
+        low, high = (
+            base + np.array([_wide(pieces[no][:place]) for no, place in zip(number.tolist(), places.tolist(), strict=True)], np.int64)
+            for places in (start, stop)
+        )
+        return Spans(of[number], low, high, np.ones(len(number), np.bool_))
 
     return View("UTF-16", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), original)
+
+
+def _wide(text: bytes) -> int:
+    """How many bytes some UTF-8 takes in UTF-16."""
+    return len(text.decode("utf-8", "replace").encode("utf-16-le"))
 
 
 # ---- digits ----

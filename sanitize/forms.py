@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.decoded import VIEWS
-from sanitize.kinds.kind import every_kind
+from sanitize.kinds.kind import every_kind, parted
 from sanitize.matcher import FEW, RANGE, Flagged, batches_of, respelled
-from sanitize.spans import ascii_lower
+from sanitize.spans import ascii_lower, ranges
 from sanitize.spread import spread
 
 I64 = npt.NDArray[np.int64]
@@ -37,6 +37,9 @@ _BATCH, _FEWER = 100_000, 10_000  # forms that are looked through at a time
 _DIGESTS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
 _MASKS = ("identity", "short", "common", "short_digits")
 _SHORT, _SHORT_DIGITS = 6, 9
+_WORD = r"\A[\p{L}\p{M}]+\z"
+SURE = 8  # bytes that do not come about by chance in arbitrary ones
+BY_CHANCE = ("base64", "UTF-16")  # views of bytes that need not be text
 _ROWS = pa.schema(
     [
         pa.field("form", pa.large_string()),
@@ -46,7 +49,7 @@ _ROWS = pa.schema(
         pa.field("spelled", pa.large_string()),
     ]
 )
-_FURTHER = pa.schema([field for field in _ROWS if field.name in ("form", "kind", "value_id")])
+FURTHER = pa.schema([field for field in _ROWS if field.name in ("form", "kind", "value_id")])
 _NONE = pl.DataFrame(schema=pl.Schema(_ROWS))
 _PLAIN, _IDENTITY, _DIGITS, _REAL = 0, 1, 2, 3  # _REAL: a value that need not go, that no replacement may be all the same
 
@@ -124,7 +127,7 @@ def write_further(
     folder.mkdir(parents=True, exist_ok=True)
     made = [folder / f"{name}.parquet" for name in telling]
     with contextlib.ExitStack() as files:
-        writers = [files.enter_context(pq.ParquetWriter(path, _FURTHER, compression="lz4")) for path in made]
+        writers = [files.enter_context(pq.ParquetWriter(path, FURTHER, compression="lz4")) for path in made]
         parts = files.enter_context(spread(folder / "parts", _ROWS, _files(values, RANGE)))
         for frame in batches_of(values):
             rows = _forms_of(frame, edited, also, alone, only=(_IDENTITY, _DIGITS))
@@ -132,9 +135,9 @@ def write_further(
         for rows in parts.take():
             rows = rows.unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind")
             for writer, tells in zip(writers, telling.values(), strict=True):
-                some = rows.filter(tells).select(_FURTHER.names)
+                some = rows.filter(tells).select(FURTHER.names)
                 # one row group a part, so that all rows of a form are in one
-                writer.write_table(some.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_FURTHER), row_group_size=max(1, some.height))
+                writer.write_table(some.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(FURTHER), row_group_size=max(1, some.height))
     return made[0], made[1]
 
 
@@ -205,10 +208,10 @@ class Needles:
     def made(cls, path: Path) -> Needles:
         """The same, made ready from the forms of the pass."""
         tables = [_mapped(path, name) for name in ("plain", "digits")]
-        columns = ([table.column(name).chunk(0) for name in _FURTHER.names] for table in tables)
+        columns = ([table.column(name).chunk(0) for name in FURTHER.names] for table in tables)
         plain, digits = (Flagged(form, np.asarray(kind, np.int32), np.asarray(value_id, np.int64)) for form, kind, value_id in columns)
         forms = pl.Series(tables[0].column("form"))
-        short = (plain.lengths < _SHORT) | forms.str.contains(r"\A[\p{L}\p{M}]+\z").to_numpy()
+        short = (plain.lengths < _SHORT) | forms.str.contains(_WORD).to_numpy()
         common = np.zeros(len(short), np.bool_)
         for number, one in enumerate(every_kind().values()):
             mine = np.flatnonzero(plain.kind == number)
@@ -234,21 +237,21 @@ class Needles:
         column = _mapped(self.path, "plain").column("spelled").chunk(0)
         return [str(text).encode() for text in column.take(pa.array(rows)).to_pylist()]
 
-    def digests(self, known: npt.NDArray[np.uint64]) -> dict[str, str]:
-        """The digests of values of this pass whose first eight bytes are in `known` (sorted): which kind each is of."""
+    def digests(self, known: npt.NDArray[np.uint64]) -> dict[str, tuple[str, int]]:
+        """The digests of values of this pass whose first eight bytes are in `known` (sorted): kind and `value_id` of each."""
         names = list(every_kind())
-        found: dict[str, str] = {}
+        found: dict[str, tuple[str, int]] = {}
         for batch in (batch for name in ("plain", "digits") for batch in _mapped(self.path, name).to_batches(max_chunksize=_FEWER)):
             words: list[str] = []
-            kinds: list[int] = []
+            whose: list[tuple[str, int]] = []
             # a loop over values: hash functions have no columnar implementation, and it is run only where something looks like a digest
-            for form, kind, _, what, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for form, kind, value_id, what, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 for text in {form, spelled} if what != _DIGITS else {form, f"+{form}"}:
                     raw = text.encode()
                     words += [make(raw, usedforsecurity=False).hexdigest() for make in _DIGESTS]
-                    kinds += [kind] * len(_DIGESTS)
+                    whose += [(names[kind], value_id)] * len(_DIGESTS)
             some = np.flatnonzero(np.isin(heads_of(pl.Series(words, dtype=pl.String)), known)).tolist()
-            found.update((words[place], names[kinds[place]]) for place in some)
+            found.update((words[place], whose[place]) for place in some)
         return found
 
     def collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
@@ -258,11 +261,20 @@ class Needles:
         asked = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
         wanted = pl.concat([asked["form"], asked["normal"]]).unique().implode()
         batches = (batch for name in ("plain", "real") for batch in _mapped(self.path, name).to_batches(max_chunksize=_BATCH))
-        some = (pl.DataFrame(batch.select(_FURTHER.names)).filter(pl.col("form").is_in(wanted)) for batch in batches)
-        real = pl.concat([pl.DataFrame(schema=pl.Schema(_FURTHER)), *some])
+        some = (pl.DataFrame(batch.select(FURTHER.names)).filter(pl.col("form").is_in(wanted)) for batch in batches)
+        real = pl.concat([pl.DataFrame(schema=pl.Schema(FURTHER)), *some])
         same = asked.join(real.select("form", "value_id").unique(), on="form")
         alike = asked.join(real.select("value_id", normal="form", number="kind").unique(), on=["normal", "number"])
         return pl.concat([same, alike]).unique(["kind", "form", "value_id"])
+
+
+def tells(flagged: Flagged, rows: I64, view: str) -> npt.NDArray[np.bool_]:
+    """True for plain forms that say enough to be theirs wherever a view shows them: what `Needles.short` and chance do not rule out."""
+    lengths = flagged.lengths[rows]
+    _, places = ranges(flagged.offsets[rows], flagged.offsets[rows] + lengths)
+    forms = parted(flagged.data[places], np.concatenate([[0], np.cumsum(lengths)]))
+    good: npt.NDArray[np.bool_] = (lengths >= (SURE if view in BY_CHANCE else _SHORT)) & ~forms.str.contains(_WORD).to_numpy()
+    return good
 
 
 def heads_of(words: pl.Series) -> npt.NDArray[np.uint64]:

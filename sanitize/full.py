@@ -29,17 +29,17 @@ from sanitize.cells import flatten, leaves
 from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.engine import Engine
 from sanitize.formats import by_suffix
-from sanitize.forms import FULL, Needles, heads_of
+from sanitize.forms import BY_CHANCE, FULL, SURE, Needles, heads_of
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
-from sanitize.places import VerifyTask, batches, comes_later, inside_kept, owned, schema_of
+from sanitize.places import VerifyTask, batches, comes_later, in_its_place, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
 from sanitize.spans import Buffers, ascii_lower
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+_Belongs = Callable[[I64, I64, I64], Mask]  # of text, first and last + 1 byte
 _AS_WRITTEN = ("exact", "NFKC", "digits")  # forms that may come about by chance inside a longer replacement
-_SURE = 8  # bytes that do not come about by chance in compressed data
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def hashed(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str
     for path in files if kinds else ():
         table = pq.read_table(path, partitioning=None)
         for row in table.filter(pc.is_in(table.column("word"), pa.array(list(kinds), table.schema.field("word").type))).to_pylist():
-            found[row["file"], row["place"], kinds[row["word"]], "digest"] += row["times"]
+            found[row["file"], row["place"], kinds[row["word"]][0], "digest"] += row["times"]
     return dict(found)
 
 
@@ -210,18 +210,21 @@ class _Seen:
     ambiguous: Counter[tuple[str, str]] = field(default_factory=Counter)
     looked: Counter[str] = field(default_factory=Counter)
     about: Counter[str] = field(default_factory=Counter)
-    words: Counter[tuple[str, str]] = field(default_factory=Counter)
+    words: Counter[tuple[str, str]] = field(default_factory=Counter)  # what may be digests, by place, where none belongs
+    row_words: Counter[str] = field(default_factory=Counter)  # the same in all rows, wherever
     hidden: dict[str, int] = field(default_factory=dict)
 
-    def hits(self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None = None) -> Iterator[_Hits]:
-        """All forms in a column: as they stand, in compatibility form, and in every view."""
+    def hits(
+        self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None = None, belongs: _Belongs | None = None
+    ) -> Iterator[_Hits]:
+        """All forms in a column: as they stand, in compatibility form, and in every view. `belongs`: where a digest may stand."""
         needles = self.needles
         others: list[_Hits] = []
         if self.task.names and place:
             self._mentioned(texts, place, only)
         if only is None:
-            for word in digests(texts)[0] if self.task.digests is not None else ():
-                self.words[word, place] += 1
+            if self.task.digests is not None:
+                self._digests(texts, place, belongs)
             exact = needles.plain.find(texts, bounded=False)
             allowed = needles.plain.bounded(texts, exact)
             others.append(_Hits("exact", exact.text_no, exact.start, exact.stop, exact.form, allowed, ~needles.short[exact.form]))
@@ -244,15 +247,21 @@ class _Seen:
                 one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, at.alone, sure)
                 yield one.some(~_overlap(one, others))
             else:
-                sure = ~needles.short[seen.form] & ((needles.plain.lengths[seen.form] >= _SURE) | (view.form not in ("base64", "UTF-16")))
+                sure = ~needles.short[seen.form] & ((needles.plain.lengths[seen.form] >= SURE) | (view.form not in BY_CHANCE))
                 one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, flagged.bounded(view.pieces, seen), sure)
                 if view.form == "base64":
-                    # a line is read by itself and with those around it: the same value counts once in a text
-                    best = np.lexsort((~one.allowed, one.row, one.text_no))
-                    new = np.append(True, (np.diff(one.text_no[best]) != 0) | (np.diff(one.row[best]) != 0))
-                    yield one.some(np.sort(best[new]))
+                    # a line is read by itself and with those around it: each place counts once
+                    best = np.lexsort((~one.allowed, one.start, one.row, one.text_no))
+                    new = [np.diff(column[best]) != 0 for column in (one.text_no, one.row, one.start)]
+                    yield one.some(np.sort(best[np.append(True, np.logical_or.reduce(new))]))
                 else:
                     yield one.some(at.touched)
+
+    def _digests(self, texts: pa.LargeStringArray, place: str, belongs: _Belongs | None) -> None:
+        words, text_no, start, stop = digests(texts)
+        out = ~belongs(text_no, start, stop) if words and belongs is not None else np.ones(len(words), np.bool_)
+        self.row_words.update(words)
+        self.words.update((word, place) for word, counts in zip(words, out.tolist(), strict=True) if counts)
 
     def _mentioned(self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None) -> None:
         """Count the names that had to go, as they stand and in every view: there is no place where one belongs."""
@@ -284,7 +293,8 @@ class _Seen:
             for column in cells_of(table, which):
                 texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
                 self._read("rows", texts)
-                for hits in self.hits(texts, self._column(str(column.leaf))):
+                belongs = partial(in_its_place, task, here, doc_no[column.flat.rows], column.cells.astype(np.int64))
+                for hits in self.hits(texts, self._column(str(column.leaf)), belongs=belongs):
                     self._count(rows, hits)
                     hits = hits.some(hits.allowed)
                     if len(hits.row):
@@ -358,9 +368,11 @@ class _Seen:
     def _beyond(self, path: Path, rows: _Tally) -> None:
         """What pages and raw bytes hold more often than the rows do."""
         packed = by_suffix(path) is not None
+        words, in_rows = self.words, self.row_words
         for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path)))[packed:]:
             columns: list[str] = []
             tally = _Tally()
+            self.words, self.row_words = Counter(), Counter()
             for column, data in source():
                 if not columns or columns[-1] != column:
                     columns.append(column)
@@ -371,6 +383,10 @@ class _Seen:
                         if not packed or hits.form == "exact":  # its rows are all that it holds, and rows side by side make other forms
                             self._count(tally, hits, len(columns) - 1)
             self._more(place, tally, rows, columns, source)
+            for (word, where), times in self.words.items():
+                if self.row_words[word] > in_rows[word]:
+                    words[word, where] += times
+        self.words = words
 
     def _more(
         self, place: str, tally: _Tally, rows: _Tally, columns: list[str], source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]]
@@ -385,7 +401,7 @@ class _Seen:
                 )
                 column = columns[tally.where[form][row]]
                 where = f"{place} {self._column(column)}" if column else place
-                sure = bool(not short[row] and flagged.lengths[row] >= _SURE)
+                sure = bool(not short[row] and flagged.lengths[row] >= SURE)
                 self._found(where, form, row, " or ".join(sorted(names.get(row, {form}))), sure, int(extra[row]))
 
     def _again(self, source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]], wanted: I64) -> dict[int, set[str]]:

@@ -47,7 +47,7 @@ class VerifyTask:
     names: tuple[str, ...] = ()  # of people who are to be forgotten: no mention may be left
     columns: tuple[str, ...] = ()  # of the shard, in their order: what a format other than Parquet does not say by itself
     later: Path | None = None  # value_counts: a variant may be a value that comes in a later document only, which the plan could not know
-    further: tuple[Path, ...] = ()  # of a full check: identity forms and digits, which a sweep takes out of the text as well
+    further: tuple[Path, ...] = ()  # of a full check: identity forms, digits and digests, which a sweep takes out of the text as well
     aside: Path | None = None  # where an attempt writes `sweep` before that has its name
 
     def attempt(self, folder: Path) -> VerifyTask:
@@ -117,6 +117,14 @@ def inside_kept(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any
     inside = (place >= 0) & (np.maximum.accumulate(stop)[np.maximum(place, 0)] >= mine + end)
     each, entry = ranges(np.searchsorted(start, mine + begin, side="left"), place + 1)
     return inside, len(np.unique(entry[stop[entry] == (mine + end)[each]]))
+
+
+def in_its_place(task: VerifyTask, kept: pl.DataFrame, docs: I64, cells: I64, text_no: I64, start: I64, stop: I64) -> Mask:
+    """Which places in some cells are inside a kept original, or inside an opaque value that the plan leaves."""
+    inside, _ = inside_kept(kept, docs[text_no], cells[text_no], start, stop)
+    opaque = owned(task.edits, task.occurrences, task.opaque, docs[text_no], cells[text_no], start, stop).inside_opaque
+    both: Mask = inside | opaque
+    return both
 
 
 @dataclass(frozen=True, repr=False)

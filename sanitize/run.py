@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 from sanitize import append, apply, counts, crash, drill, forget, formats, ledger, remote_out, vault
 from sanitize.append import Part, SaidTask, said_task
 from sanitize.blacklist import NO_USER, blacklist
+from sanitize.digested import hidden
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
 from sanitize.errors import UsageError
 from sanitize.find.known import listed_for
-from sanitize.forms import write_further, write_passes
 from sanitize.full import full
 from sanitize.indexing import Aside, Indexing, Settings
 from sanitize.kinds.kind import bringing
@@ -320,9 +320,9 @@ class Run(Target):
             spill, memory = self.index.work / "spill", self.index.settings.memory_bytes
             self.sought = ready(self.flagged, spill / "sought", memory)
             if mode == "full":
-                values = self.index.files("vault", "values")
-                further = write_further(values, self.plan.checked, spill / "further", self.erased.values, self.taken.alone)
-                self.further = tuple(ready(path, path.with_suffix(""), memory) for path in further)
+                values, gone = self.index.files("vault", "values"), (self.erased.values, self.taken.alone)
+                shards = [self._verify_task(no) for no in every]
+                self.passes, self.further = hidden(self.index.engine, shards, values, self.plan.checked, *gone, spill, memory)
         standing = [self._stands(self._part_of(no)) for no in every]
         seen = self.index.map("verify", [self._verify_task(no, second=standing[no]) for no in every], measured=verify_task)
         append.still_clean([result for result, stands in zip(seen, standing, strict=True) if stands], self.out)
@@ -344,8 +344,6 @@ class Run(Target):
         """Every byte of the shards in all forms; what the pages hold is looked at when they are written."""
         work = self.index.work
         with self.index.stages.measure("verify"), disk_trouble(work):
-            values, memory, passes = self.index.files("vault", "values"), self.index.settings.memory_bytes, work / "spill" / "passes"
-            self.passes, _ = write_passes(values, self.plan.checked, passes, memory, self.erased.values, self.taken.alone)
             names = shard_names([part.stop - part.first for part in self.parts], self.suffix)
             shards = [(self._verify_task(no), f"data/{name}") for no, name in enumerate(names)]
             found = full(self.index.engine, shards, [], self.passes, work / "spill" / "full", names=self.erased.names)

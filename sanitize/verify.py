@@ -28,11 +28,11 @@ import pyarrow.parquet as pq
 from sanitize import mentions, remote_out, tables, tombstones, vault
 from sanitize.cells import Leaf, flatten, leaves
 from sanitize.chosen import ids_left_alone
-from sanitize.decoded import views
+from sanitize.decoded import Spans, views
 from sanitize.engines.engine import Done, Engine
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
-from sanitize.forms import write_passes
+from sanitize.forms import tells, write_passes
 from sanitize.full import Finding, full
 from sanitize.kinds.custom import customs_of
 from sanitize.kinds.kind import bringing, every_kind
@@ -50,10 +50,11 @@ I64 = npt.NDArray[np.int64]
 _SMALL = 16 << 20  # bytes of shards that are looked at sooner than workers have begun
 _PAGES = ("README.md", "report.html", "manifest.json")
 VERSION = 2  # raise it when what is swept or what is a leak changes
-# what is left to do where the full check finds what cannot be swept: forms that no finder takes
+# what is left to do where the full check finds what cannot be swept
 NO_SWEEP = (
-    "Where a spelling that no finder takes stands in a text, list it as it is written there with --known FILE; --verify fast looks for "
-    "fewer forms, and would publish it"
+    "What stands in a text is swept, in whatever writing; a kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN), "
+    "and what stays in a text can be listed as it is written there with --known FILE; --verify fast looks for fewer forms, and would "
+    "publish it"
 )
 
 
@@ -78,7 +79,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         for column in cells_of(table, which):
             texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
             text_bytes += len(Buffers.of(texts).data)
-            for flagged, seen_at, exact in (*_looked_for(parts, texts), *_further(task, texts)):
+            for flagged, seen_at, exact in (*_looked_for(parts, texts), *_further(task, parts, texts)):
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
                 inside, hits = inside_kept(here, docs, cells, seen_at.start, seen_at.stop)
                 if counted is not None:
@@ -120,21 +121,39 @@ def _looked_for(parts: Sequence[Flagged], texts: pa.LargeStringArray) -> Iterato
                 yield flagged, seen_at, exact
 
 
-def _further(task: VerifyTask, texts: pa.LargeStringArray) -> Iterator[tuple[Flagged, Matches, bool]]:
-    """The same of the forms that only a full check looks for and that stand in the text as they are: a value's identity form, and the
-    digits of a number whatever separates them, where they are all of a row or stand there unbroken."""
+def _further(task: VerifyTask, parts: Sequence[Flagged], texts: pa.LargeStringArray) -> Iterator[tuple[Flagged, Matches, bool]]:
+    """The same of the forms that only a full check looks for: a value's identity form and its digests, all that is encoded in the text,
+    and the digits of a number whatever separates them, where they are all of a row or stand there unbroken."""
     if not task.further:
         return
-    identity, digits = task.further
-    for flagged in Flagged.parts(identity):
+    identity, digits, digests = task.further
+    for flagged in (*Flagged.parts(identity), *Flagged.parts(digests)):
         if len((seen_at := flagged.find(texts)).form):
             yield flagged, seen_at, False
-    for view in views(texts, 0, ("digits",)):
-        for flagged in Flagged.parts(digits):
+    plain = (*parts, *Flagged.parts(identity))
+    wide = max(int(flagged.about[1]) for flagged in plain)
+    for view in views(texts, wide + 4):
+        number = view.form == "digits"
+        for flagged in Flagged.parts(digits) if number else plain:
             seen = flagged.find(view.pieces, bounded=False)
+            if not len(seen.form):
+                continue
             at = view.original(seen.text_no, seen.start, seen.stop)
-            if at.touched.any():
-                yield flagged, Matches(at.text_no[at.touched], at.start[at.touched], at.stop[at.touched], seen.form[at.touched]), False
+            good = at.touched if number else at.touched & flagged.bounded(view.pieces, seen) & tells(flagged, seen.form, view.form)
+            if good.any():
+                yield flagged, Matches(at.text_no[good], *_to_characters(texts, at, good), seen.form[good]), False
+
+
+def _to_characters(texts: pa.LargeStringArray, at: Spans, which: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+    """Spans in their texts, widened where they cut a character: what is decoded may begin anywhere."""
+    buffers = Buffers.of(texts)
+    base = buffers.offsets[at.text_no[which]]
+    edges = []
+    for edge, step in ((base + at.start[which], -1), (base + at.stop[which], 1)):
+        while (inside := (edge < len(buffers.data)) & ((buffers.data[np.minimum(edge, len(buffers.data) - 1)] & 0xC0) == 0x80)).any():
+            edge = edge + step * inside
+        edges.append(edge - base)
+    return edges[0], edges[1]
 
 
 def _mentioned(table: pa.Table, names: Sequence[str]) -> list[tuple[str, str, int]]:

@@ -383,6 +383,46 @@ def test_what_the_full_check_alone_finds_in_a_text_is_swept(tmp_path: Path, line
     assert check(out, workers=1)["leaks"] == 0
 
 
+@pytest.mark.parametrize("plan", ["redact", "rmft", "pseudonymize", "erase"])
+def test_what_is_encoded_in_a_text_is_swept_and_nothing_else_of_it(tmp_path: Path, plan: str) -> None:
+    """Every writing of the full check beside the value itself: of a run of base64 only the characters that hold the value go."""
+    ways = [way for way in WAYS if form_of(way) not in ("exact", "case-folded", "NFKC")]
+    lines = [f"ask {value_of(way)} of it" for way in ways for _ in range(2)]
+    lines += [f"then \u20ac {written(way, value_of(way)).decode()} end" for way in ways]
+    out = go(tmp_path, lines, plan, verify="full", rows_per_shard=7)
+    told = json.loads((out / "manifest.json").read_text())["summary"]["verify"]
+    texts = [row for shard in sorted((out / "data").iterdir()) for row in pq.read_table(shard).column("text").to_pylist()]
+    assert check(out, workers=1)["leaks"] == 0 and told["swept"] >= 10
+    for way, text in zip(ways, texts[2 * len(ways) :], strict=True):
+        assert text.startswith("then \u20ac ") and text.endswith(" end"), way
+        assert written(way, value_of(way)).decode() not in text, way
+        if way.startswith("base64"):  # what stood behind the value is there still
+            assert text.endswith(written(way, value_of(way)).decode()[-8:] + " end"), (way, text)
+
+
+def test_a_digest_in_what_stays_is_no_leak_and_elsewhere_it_goes(tmp_path: Path) -> None:
+    """In the local part of a kept address, in a Message-ID that the plan leaves; a word of its own is swept, in a URL too; others stay."""
+    word, other = (hashlib.md5(one.encode()).hexdigest() for one in (BOB, "nobody"))
+    lines = [
+        f"of {BOB}",
+        f"from <bounce-{word}@lists.example.com>",
+        f"Message-ID: <{word}.1@mail.example.com>\n\nhello",
+        f"see https://avatars.example.com/{word}.png there",
+        f"it is {word.upper()}",
+        other,
+    ]
+    out = go(tmp_path, lines, "rmft", verify="full")
+    texts = pq.read_table(shard_of(out)).column("text").to_pylist()
+    assert texts[:3] == lines[:3] and texts[5] == other
+    assert texts[3:5] == [f"see https://avatars.example.com/[{MAIL}].png there", f"it is [{MAIL}]"]
+    assert check(out, workers=1)["leaks"] == 0
+    with (out / "README.md").open("a") as file:
+        file.write(f"\n{word}\n")
+    with pytest.raises(LeakFound) as caught:
+        check(out, workers=1)
+    assert {one["form"] for one in caught.value.findings} == {"digest"}
+
+
 def test_a_longer_row_of_digits_is_not_swept(tmp_path: Path) -> None:
     out = go(tmp_path, ["call 713-555-0123", "row 99 713 555 / 0123 45, no 9971355501234"], "redact", verify="full")
     assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 0
@@ -565,7 +605,7 @@ def test_a_run_with_full_verification_sweeps_the_same_in_little_memory(tmp_path:
     parts = Flagged.parts
     monkeypatch.setattr(Flagged, "parts", classmethod(lambda cls, path: opened.update({path.stem: len(found := parts(path))}) or found))
     made = [go(tmp_path / "large", lines, verify="full", rows_per_shard=100)]
-    assert opened == {"flagged": 1, "identity": 1, "digits": 1}
+    assert opened == {"flagged": 1, "identity": 1, "digits": 1, "digests": 1}
     small(monkeypatch)
     for room in (forms, matcher):  # of a limit in which DuckDB can live
         monkeypatch.setattr(room, "EACH", 20 << 20)
@@ -648,11 +688,14 @@ def test_what_is_written_in_another_form_is_read_and_its_place_told(before: str,
                 place = view.original(np.array([number]), np.array([at]), np.array([at + len(value)]))
                 places.add((int(place.text_no[0]), int(place.start[0]), int(place.stop[0]), bool(place.touched[0])))
     start = len(before.encode()) + 1
-    exactly = (texts, start, start + len(raw.encode()), True)
     if form_of(way) in ESCAPED:
-        assert exactly in places
+        low, high = 0, len(raw.encode())
+    elif form_of(way) == "base64":  # six bits a character, behind so many blanks
+        low, high = 8 * int(way[-1]) // 6, -(-8 * (int(way[-1]) + len(value)) // 6)
     else:
-        assert [place for place in places if place[0] == texts and place[1] <= exactly[1] + 1 and place[2] >= start + len(value)]
+        low = raw.encode().index(value.encode("utf-16-le"))
+        high = low + 2 * len(value)
+    assert (texts, start + low, start + high, True) in places
 
 
 def slow(form: str, text: str) -> str:

@@ -63,7 +63,7 @@ _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 class Names(Finder):
     """Settings: `prose = false` mines header lines alone."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     prose: bool = True
     _key: Key = PrivateAttr()
 
@@ -217,6 +217,9 @@ _UPPER = (np.arange(256) >= 65) & (np.arange(256) <= 90)
 _LOWER = (np.arange(256) >= 97) & (np.arange(256) <= 122)
 _DIGIT = (np.arange(256) >= 48) & (np.arange(256) <= 57)
 _TIGHT = np.isin(np.arange(256), list(b"-'"))
+_ENDS, _OPENS = (np.isin(np.arange(256), list(signs)) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
+_STARTS = np.isin(np.arange(256), list(b";:\n\r\t(<[\"'|>"))
+_COMMA, _DOT = ord(","), ord(".")
 _SIGN = np.isin(np.arange(256), list(b",!:;.\n\r-"))
 
 
@@ -243,6 +246,7 @@ class _Prose:
         title = has(TITLE) & (words.cap | ~words.joined)
         # a title that is a name too (`Dean`) is one where it begins a name
         cut_off = (has(BODY) & ~self.listed) | has(STOP) | has(GREET) | has(CLOSE) | (has(TITLE) & ~self.given)
+        cut_off &= ~(words.initial & (words.after == _DOT))  # `John A. Roe`, where `A` is no article
         self.title = title & ~self.given
         self.namey = words.cap & ~words.digit & ~cut_off
         particle = has(PARTICLE) & words.lower
@@ -250,7 +254,20 @@ class _Prose:
             self.namey |= (
                 particle & _before(self.namey & words.joined & (words.cap | particle)) & words.joined & _next(words.cap | particle)
             )
-        self.particle = particle & self.namey
+        # `Mr. van der Berg`
+        after_title = particle & words.joined & _before(self.title & words.joined)
+        chain = after_title
+        for _ in range(2):
+            chain = chain | (particle & words.joined & _before(chain))
+        whole = chain & _next(self.namey)
+        for _ in range(2):
+            whole = whole | (chain & _next(whole))
+        self.namey |= whole
+        self.particle = particle & self.namey & ~(after_title & whole)
+        # a listed name, or what leads to one: `O'Brien`, `van der Berg`, `A. Roe`
+        self.ahead = self.listed
+        for _ in range(3):
+            self.ahead = self.ahead | ((self.particle | words.initial) & words.joined & _next(self.ahead))
 
     def names(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
         """First byte, byte after, and score of every name."""
@@ -261,10 +278,10 @@ class _Prose:
         opens = self.namey & ~_before(link)
         run_end = _run_end(link)  # the last word of the run that each word is in
         # where a name may begin inside a run
-        follows = link & _next(self.listed)
+        follows = link & _next(self.ahead)
         surname_first = self.last & ~self.common & link & _next(self.given)
         family = self._romanized(link)
-        initials = w.initial & link & (_next(self.listed) | _next(w.initial & _next(self.listed)))
+        initials = w.initial & link & _next(self.ahead)
         begins = self.namey & ~self.particle & (self.given | ((self.first & self.common) & follows) | surname_first | family | initials)
         context, told = self._context(opens, run_end)
         begins |= context & self.namey & ~self.particle
@@ -299,6 +316,9 @@ class _Prose:
         score[(words == 1) & w.upper[start] & ((w.stop - w.start)[start] <= 3) & (told[start] == 0)] = 0
         good = score > 0
         start, end, score = start[good], end[good], score[good]
+        turned = self._turned(opens, link, run_end)
+        if len(turned[0]):
+            start, end, score = _with(*turned, start, end, score)
         start, end, score = _with(start, end, score, *self._parts(start, end, score))
         start, end, score = _with(start, end, score, *self._lower(start, end))
         return w.start[start], w.stop[end], score
@@ -312,6 +332,24 @@ class _Prose:
             shown = pl.Series(cut(w.buffers, w.start[rows + 1], w.stop[rows + 1])).str.to_lowercase()
             found[rows] = shown.str.contains(ROMANIZED).to_numpy()
         return found
+
+    def _turned(self, opens: Mask, link: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """`Roe, Ann` and `Roe, Ann B.`: a surname, behind its comma a given name, and the end of an entry; a surname that is a given
+        name too must begin one (`Anna, Peter` in a sentence are two people)."""
+        w = self.w
+        comma = w.same & (w.gap == 2) & (w.after == _COMMA) & (w.data[w.stop + 1] == 32)
+        one, two = (w.data[w.start - back] for back in (1, 2))
+        first = w.start == w.buffers.offsets[w.text_no]
+        begins = first | _STARTS[one] | ((one == 32) & (_STARTS[two] | (w.start - 1 == w.buffers.offsets[w.text_no])))
+        surname = opens & self.last & ~self.common & comma & ~_before(comma & w.cap) & (~self.first | begins)
+        rows = np.flatnonzero(surname & _next(opens & self.given))
+        end = run_end[np.minimum(rows + 1, len(run_end) - 1)]
+        fine = (end <= rows + 3) & (w.initial | self.first)[end]
+        last = np.minimum(w.stop[end] + (w.initial[end] & (w.after[end] == _DOT)), len(w.data) - 1)
+        bare = w.data[last] == 32  # a blank, and then a bracket
+        behind = np.where(bare, w.data[np.minimum(last + 1, len(w.data) - 1)], w.data[last])
+        fine &= np.where(bare, _OPENS[behind], _ENDS[behind] | (last >= w.buffers.offsets[w.text_no[rows] + 1]))
+        return rows[fine], end[fine], np.full(int(fine.sum()), LISTED)
 
     def _context(self, opens: Mask, run_end: I64) -> tuple[Mask, npt.NDArray[np.float64]]:
         """Where what stands before or behind says that a name begins, and how sure that is."""

@@ -13,9 +13,10 @@ address without a blank, and is no part of it.
 
 Hidden forms must say both: `at` and `dot` as words, with a top-level domain that is no English word; or `at` between brackets; or `@` and
 `dot`. Local parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`). `at`
-alone, as mail archives write it (`bob at example.com`), says an address between `<` and `>`, in brackets, and behind the name of a header
-field; elsewhere it is prose. An `@` may be an entity (`&#64;`) or quoted-printable
-(`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is none), and a local part may be quoted (`"bob"@example.com`).
+alone, as mail archives write it (`bob at example.com`), says an address between `<` and `>`, in brackets, behind the name of a header
+field, and where an mbox opens a mail (`From bob at example.com  Mon Jan  1 ...`); elsewhere it is prose. An `@` may be an entity (`&#64;`)
+or quoted-printable (`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is none), and a local part may be quoted
+(`"bob"@example.com`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _SPOKEN = (
 # `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
 # no host here, as the candidate would take a URL along
 _ARCHIVED = rf"{_PLAIN} at (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
-_LEAD = "[<(:] ?"
+_LEAD = "(?:[<(:] ?|From )"
 _GATE = (  # with what a text must hold for each form
     (" dot | DOT | Dot ", _SPOKEN),
     (
@@ -81,6 +82,7 @@ _GATE = (  # with what a text must hold for each form
     ("", rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
 )
 _FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
+_OPENING = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ")  # of a mail in an mbox, around it
 _PROSE = (  # before `at`, in a sentence about a place on the web
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
     "is are be was were been available site website page web info information details shop live watch check meet met work works working "
@@ -130,11 +132,12 @@ def _doubtful(values: pl.Series) -> pl.Series:
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
-    """Between brackets of one sort, or behind the name of a header field."""
+    """Between brackets of one sort, behind the name of a header field, or in the line that opens a mail in an mbox."""
     before, after = pl.col("before"), pl.col("after")
     angles = before.str.ends_with("<") & after.str.starts_with(">")
     brackets = before.str.ends_with("(") & after.str.starts_with(")")
-    return seen.select(angles | brackets | before.str.contains(_FIELD)).to_series()
+    opening = before.str.contains(_OPENING[0]) & after.str.contains(_OPENING[1])
+    return seen.select(angles | brackets | before.str.contains(_FIELD) | opening).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:

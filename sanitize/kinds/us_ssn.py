@@ -55,7 +55,11 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 
 _NEVER = r"\A(?:000|666|98765432[0-9]\z)|\A[0-9]{3}00|0000\z"
 _PLAIN = loosened(rf"{BOUND}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUND}")
-_NAMED = rf"{BOUND}(?:[Ss][Ss][Nn]|ITIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY)(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: is |[: #=]){{1,3}}"
+# the name, with what stands between it and the number: a word or two, a colon, quotation marks, brackets, `**` of Markdown
+_NAMED = (
+    rf"{BOUND}(?:[Ss][Ss][Nn]|SS ?#|ITIN|ATIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY|[Ss]oc[.]? [Ss]ec[.]?)"
+    r"(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: (?:is|was|of) |[: #=\"'(*]{1,6})"
+)
 KIND = Kind(
     name="US_SSN",
     about="a United States social security number",

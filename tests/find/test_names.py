@@ -61,6 +61,15 @@ FOUND = {
     "PETRA FISCHER called": ["PETRA FISCHER"],
     "_Petra Fischer_ wrote": ["Petra Fischer"],
     "Núria Ángeles Gómez": ["Núria Ángeles Gómez"],
+    "With: Müller, Jürgen; Schäfer, Ömer": ["Müller, Jürgen", "Schäfer, Ömer"],
+    "X-From: Fischer, Petra A.\nX-To: Müller, Jürgen <jm@example.com>, Haas, Petra </O=EXAMPLE/CN=PHAAS>": [
+        "Fischer, Petra A",
+        "Müller, Jürgen",
+        "Haas, Petra",
+    ],
+    "we saw Petra, Maria and Anna, Hans": ["Petra", "Maria", "Anna", "Hans"],
+    "John A. Fischer wrote to Mr. van der Zyqwert": ["John A. Fischer", "van der Zyqwert"],
+    "Pat O'Brien and Jan van der Berg, for Jean-Luc": ["Pat O'Brien", "Jan van der Berg", "Jean-Luc"],
 }
 NOT_FOUND = [
     "Will you be there in May? Mark my words, Grant.",

@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("seek",),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "fates", "looks", "full", "published", "settings", "lots", "fetched", "remote_out", "batches"),
-    ("manifest", "reading", "counts", "blacklist", "verify", "feeds", "append"),
+    ("manifest", "reading", "counts", "blacklist", "verify", "digested", "feeds", "append"),
     ("described",),
     ("indexing", "drill", "reporting", "stores"),
     ("batchwise", "taken"),
@@ -40,7 +40,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 HEAVY = {"torch", "transformers", "presidio_analyzer", "spacy", "faker", "datasketch", "matplotlib", "pyspark", "sqlglot"}
-CHECKERS = ("verify", "full", "places", "forms", "views", "pages", "matcher")
+CHECKERS = ("verify", "full", "digested", "places", "forms", "views", "pages", "matcher")
 SPEAKERS = {"sanitize/cli.py", "sanitize/demo.py", "sanitize/doctor.py"}
 
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))

@@ -61,6 +61,8 @@ PROBES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
     ("archive, angles", "Bob Lee <bob at example.com> wrote:", [(MAIL, "bob at example.com", "bob@example.com")]),
     ("archive, brackets", "(bob.lee at example.com)", [(MAIL, "bob.lee at example.com", "bob.lee@example.com")]),
     ("archive, field", "From: bob at example.com (Bob Lee)", [(MAIL, "bob at example.com", "bob@example.com")]),
+    ("archive, opening", "From bob at example.com  Mon Jan  1 10:00:00 2001\nx", [(MAIL, "bob at example.com", "bob@example.com")]),
+    ("archive, no opening", "From bob at example.com we have heard, or From bob at example.com\nx", []),
     ("archive, quoted field", "> To: bob at example.com", [(MAIL, "bob at example.com", "bob@example.com")]),
     # what looks like an address, and is none
     ("=40 of a parameter", "p=40fa.html width=40.com size=40ex.png x=407.net", []),
