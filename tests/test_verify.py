@@ -126,7 +126,7 @@ value = st.tuples(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(texts=st.lists(text, min_size=1, max_size=5), values=st.lists(value, min_size=1, max_size=10))
 def test_finds_what_a_slow_look_finds(texts: list[str], values: list[Value]) -> None:
     known, forms = flagged(values)
@@ -135,7 +135,7 @@ def test_finds_what_a_slow_look_finds(texts: list[str], values: list[Value]) -> 
         assert spans(found, number, forms) == slow(one.encode(), forms)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(texts=st.lists(text, min_size=1, max_size=5), values=st.lists(value, min_size=1, max_size=6))
 def test_finds_what_a_slow_look_finds_in_compatible_forms(texts: list[str], values: list[Value]) -> None:
     known, forms = flagged(values)
@@ -577,7 +577,7 @@ pieces = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(documents=st.lists(st.tuples(pieces, pieces), min_size=1, max_size=4))
 def test_what_is_swept_is_where_a_slow_look_says(
     tmp_path_factory: pytest.TempPathFactory, documents: list[tuple[list[Piece], list[Piece]]]
