@@ -330,6 +330,8 @@ SEEN = {
     "at the end": ([(MAIL, BOB)], f"write to {BOB}", [BOB]),
     "in punctuation": ([(MAIL, BOB)], f"(<{BOB}>, '{BOB}';{BOB})", [BOB, BOB, BOB]),
     "beside letters beyond ASCII": ([(MAIL, BOB), (TEL, PHONE)], f"\u6f22{BOB}\u5b57 \u00e9{PHONE}\u00fc", [BOB, PHONE]),
+    "before an accent of its own": ([(MAIL, BOB), (TEL, PHONE)], f"{BOB}\u0301 e\u0301{PHONE}\u0308", [BOB, PHONE]),
+    "a name whose letters have accents behind them": ([("PERSON", "Rene\u0301")], "dear Rene\u0301!", ["Rene\u0301"]),
     "beside an emoji": ([(TEL, PHONE)], f"\U0001f4de{PHONE}\U0001f600", [PHONE]),
     "shorter than eight bytes": (
         [("IP_ADDRESS", "1.2.3.4"), ("IP_ADDRESS", "::1"), (MAIL, "a@b")],
@@ -353,6 +355,7 @@ SEEN = {
 }
 NOT_SEEN = {
     "in a longer number": ([(TEL, PHONE)], f"9{PHONE} {PHONE}4 x{PHONE}"),
+    "a name in one with an accent behind it": ([("PERSON", "Rene")], "dear Rene\u0301!"),
     "in a longer word": ([(MAIL, BOB)], f"x{BOB} {BOB}x _{BOB}"),
     "in a longer IP": ([("IP_ADDRESS", IP)], f"1.{IP} {IP}1 {IP}-1 -{IP}"),
     "another middle": ([(MAIL, "abcdefgh.one.xyz@example.com")], "abcdefgh.two.xyz@example.com"),
