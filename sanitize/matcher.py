@@ -38,7 +38,7 @@ EACH = 400  # bytes that a form takes while it is made ready: 332 were measured 
 _ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "first", "glued", "about")
 _PAD = np.zeros(16, np.uint8)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_AT, _LETTER = ord("@"), ord("a")
+_AT = ord("@")
 _SPARED = -1  # in place of the kind, in the rows of values without forms
 
 
@@ -90,6 +90,8 @@ class Flagged:
         self.spared = np.empty(0, np.int64)  # values that had to go, and that are too common to be looked for
         self.names = list(every_kind())
         self.not_before, self.not_after = boundaries(list(every_kind().values()))
+        # an accent behind a word makes another word of it; a pattern's edge is one of bytes, and sees an accent as little as `é`
+        self.by_word = np.array([not one.pattern for one in every_kind().values()])
         self.word = table_of(WORD)
 
     def __len__(self) -> int:
@@ -211,7 +213,7 @@ class Flagged:
         before = (at > buffers.offsets[text_no]) & self.word[data[at]] & self.not_before[kind, buffers.data[np.maximum(at - 1, 0)]]
         after = stop < buffers.offsets[text_no + 1]
         behind = buffers.data[np.minimum(stop, last)]
-        after &= self.word[data[stop - 1]] & (self.not_after[kind, behind] | self.not_after[kind, _LETTER] & _accent(buffers.data, stop))
+        after &= self.word[data[stop - 1]] & (self.not_after[kind, behind] | self.by_word[kind] & _accent(buffers.data, stop))
         good: npt.NDArray[np.bool_] = ~(before | after)
         return good
 

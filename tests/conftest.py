@@ -22,13 +22,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 os.fsync = lambda handle: None
+
+TIMES = int(os.environ.get("SOAK_TIMES", "10"))  # as many examples of a property in `make soak`
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # told by xdist alone, which single-process runs may leave out
+    config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long form of a property is the property with more examples: `make soak` runs them all so."""
+    if config.option.markexpr != "soak":
+        return
+    seen: set[int] = set()
+    for item in items:
+        held = getattr(item, "obj", None)
+        if not getattr(held, "is_hypothesis_test", False) or item.get_closest_marker("soak"):
+            continue
+        item.add_marker("soak")
+        if id(held) not in seen:  # a test with parameters is one function
+            seen.add(id(held))
+            told = held._hypothesis_internal_use_settings  # type: ignore[union-attr]
+            held._hypothesis_internal_use_settings = settings(  # type: ignore[union-attr]
+                told, max_examples=told.max_examples * TIMES, deadline=None, suppress_health_check=list(HealthCheck)
+            )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -52,6 +52,7 @@ _WHITE = np.isin(np.arange(256), list(b" \t\n\v\f\r"))
 class Known(Finder):
     """Settings: none. What it looks for was gathered by `gather`."""
 
+    VERSION: ClassVar[int] = 2
     second: ClassVar[bool] = True
     _forms: _Forms | None = PrivateAttr(default=None)
 

@@ -54,7 +54,10 @@ def test_ten_times_the_corpus_takes_no_more_memory(tmp_path: Path) -> None:
     assert peaks[1] <= peaks[0] * 1.05 + 60 and max(peaks) < REST
 
 
-@pytest.mark.parametrize("name", ["a.json.gz", "a.csv.gz", "a.txt.gz", "a.arrow"])
+LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("a.csv.gz", "a.txt.gz")]
+
+
+@pytest.mark.parametrize("name", ["a.json.gz", "a.arrow", *LONG])
 def test_files_that_are_read_in_one_piece_take_no_more_memory_for_their_size(tmp_path: Path, name: str) -> None:
     """A JSON array, a CSV, a text of paragraphs and an Arrow stream of 60 MB, of which no more than a batch is held."""
     texts = [f"Mail {no} to user{no % 1_000}@example.com.\n{'The quick brown fox. ' * 140}" for no in range(20_000)]

@@ -93,16 +93,24 @@ CRASHES = ("task:renamed:9", "find:gathered:1", "task:recorded:1", "task:written
 
 
 def test_killed_and_resumed(
-    corpus: Path, wanted: tuple[Path, dict[str, Any]], tmp_path: Path, hash_of_tree: Callable[[Path], str], places: re.Pattern[str]
+    corpus: Path,
+    wanted: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    hash_of_tree: Callable[[Path], str],
+    places: re.Pattern[str],
+    starter: Callable[..., Any] | None,
 ) -> None:
     """One crash after the other, each in the resume of the one before: within a round, between the two, and behind them."""
     words = [sys.executable, "-m", "sanitize", "run", corpus, "-o", tmp_path / "out", "--plan", "names", "--seed", 7]
     words += ["--rows-per-shard", 25, "--workers", 1]
     for point in CRASHES:
-        said = subprocess.run(
-            list(map(str, words)), env={**os.environ, "PYTHONPATH": str(ROOT), "SANITIZE_CRASH_AT": point}, capture_output=True, check=False
-        )
-        assert (said.returncode, said.stdout) == (137, b""), point
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "SANITIZE_CRASH_AT": point}
+        if starter is not None:
+            process = starter(list(map(str, words[3:])), tmp_path, env)
+        else:
+            process = subprocess.Popen(list(map(str, words)), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, said) == (137, ""), point
         assert not (tmp_path / "out").exists()
     run(corpus, tmp_path / "out", "names", settings=told())
     assert hash_of_tree(tmp_path / "out") == hash_of_tree(wanted[0] / "out")

@@ -119,21 +119,22 @@ def test_without_torch_the_extra_is_named(small: list[object], tmp_path: Path) -
     assert done.returncode == 8 and "corpus-sanitize[learn]" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_killed_by_a_signal_and_gone_on(small: list[object], tmp_path: Path, number: signal.Signals) -> None:
-    """A real signal in the middle, from outside."""
+def test_killed_by_signals_and_gone_on(small: list[object], tmp_path: Path) -> None:
+    """Real signals in the middle, from outside, the second in what goes on after the first."""
     more = [*small, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
-    running = subprocess.Popen([sys.executable, "-m", "train.cli", *map(str, more)], cwd=ROOT, env=HERE, stderr=subprocess.PIPE, text=True)
-    assert running.stderr is not None
-    for line in running.stderr:
-        if line.startswith("step"):
-            break
-    running.send_signal(number)
-    said = running.stderr.read()
-    running.wait()
-    running.stderr.close()
-    assert running.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in said
-    assert not (tmp_path / "run" / "train.json").exists()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        words = [sys.executable, "-m", "train.cli", *map(str, more)]
+        running = subprocess.Popen(words, cwd=ROOT, env=HERE, stderr=subprocess.PIPE, text=True)
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.startswith("step"):
+                break
+        running.send_signal(number)
+        said = running.stderr.read()
+        running.wait()
+        running.stderr.close()
+        assert running.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in said
+        assert not (tmp_path / "run" / "train.json").exists()
     printed, said = process(*more, "--json")
     assert "resumed after step" in said
     changes = [str(one) for one in more[4::2]]
