@@ -338,16 +338,19 @@ class _Prose:
         name too must begin one (`Anna, Peter` in a sentence are two people)."""
         w = self.w
         comma = w.same & (w.gap == 2) & (w.after == _COMMA) & (w.data[w.stop + 1] == 32)
-        one, two = (w.data[w.start - back] for back in (1, 2))
+        one, two, three = (w.data[w.start - back] for back in (1, 2, 3))
         first = w.start == w.buffers.offsets[w.text_no]
-        begins = first | _STARTS[one] | ((one == 32) & (_STARTS[two] | (w.start - 1 == w.buffers.offsets[w.text_no])))
-        surname = opens & self.last & ~self.common & comma & ~_before(comma & w.cap) & (~self.first | begins)
+        listed = (two == _COMMA) & (three == ord(">"))  # behind the address of another
+        begins = first | _STARTS[one] | ((one == 32) & (_STARTS[two] | listed | (w.start - 1 == w.buffers.offsets[w.text_no])))
+        alone = opens & ~self.common & ~w.initial & comma & ~_before(comma & w.cap)
+        surname = alone & (begins | (self.last & ~self.first))
         rows = np.flatnonzero(surname & _next(opens & self.given))
         end = run_end[np.minimum(rows + 1, len(run_end) - 1)]
         fine = (end <= rows + 3) & (w.initial | self.first)[end]
         last = np.minimum(w.stop[end] + (w.initial[end] & (w.after[end] == _DOT)), len(w.data) - 1)
         bare = w.data[last] == 32  # a blank, and then a bracket
         behind = np.where(bare, w.data[np.minimum(last + 1, len(w.data) - 1)], w.data[last])
+        fine &= self.last[rows] | (bare & (behind == ord("<")))  # a surname that no list has: before an address alone
         fine &= np.where(bare, _OPENS[behind], _ENDS[behind] | (last >= w.buffers.offsets[w.text_no[rows] + 1]))
         return rows[fine], end[fine], np.full(int(fine.sum()), LISTED)
 

@@ -67,7 +67,7 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     """True but for `I'm 64` that goes on, and for `64yrs` of nobody."""
     before, after = pl.col("before").str.to_lowercase(), pl.col("after").str.to_lowercase()
     old = pl.col("after").str.contains(rf"\A{_OLD.replace('ä', ' {2}').replace('ñ', ' {2}')}")  # letters beyond ASCII are blanks here
-    ahead = pl.col("spelled").str.contains(rf"(?:{_AHEAD})\z") & ~before.str.contains(_AM)
+    ahead = pl.col("spelled").str.contains(rf"(?:{_AHEAD})\z") & ~before.str.contains(_AM) & ~after.str.contains(r"\A[/-][0-9]")
     am = before.str.contains(_AM) & after.str.contains(_ENDS)
     bare = after.str.contains(_SOMEBODY) | (before.str.contains(_IS) & after.str.contains(r"\A[ -]?yrs?[.]?(?:[,;.)\n]|\z)"))
     return seen.select(old | ahead | am | bare).to_series()

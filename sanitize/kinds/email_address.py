@@ -71,7 +71,7 @@ _SPOKEN = (
 # `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
 # no host here, as the candidate would take a URL along
 _ARCHIVED = rf"{_PLAIN} at (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
-_LEAD = "(?:[<(:] ?|From )"
+_LEAD = "(?:[<(] ?|[mMoOcCrR]: ?|From )"  # of a field's name its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
 _GATE = (  # with what a text must hold for each form
     (" dot | DOT | Dot ", _SPOKEN),
     (

@@ -180,9 +180,10 @@ def _doubtful(values: pl.Series) -> pl.Series:
     america = number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.contains(rf"\A(?:{_AMERICA}{_EXTENSION})\z")
     known |= (america | number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.starts_with("+")).to_numpy()
     asked = ~masked & ~pl.Series(known)
-    # libphonenumber has no columnar form: it is asked about distinct values that look as if they told their country
+    # libphonenumber has no columnar form: it is asked about distinct values that look as if they told their country; `0020-0000-0000` is as
+    # often a piece of an identifier, and has to stand alone or behind a word
     abroad = (
-        asked & number.str.starts_with("+") & values.str.contains(r"\A(?:[+]|00[0-9]*[^0-9])") & ~number.str.starts_with("+1")
+        asked & number.str.starts_with("+") & values.str.contains(r"\A(?:[+]|00[0-9]*[^0-9-])") & ~number.str.starts_with("+1")
     ).arg_true()
     known[abroad.to_numpy()] = [_code(value)[1] for value in number.gather(abroad)]
     return pl.Series(~known)

@@ -2,10 +2,11 @@
 `C:\\Users\\alee`.
 
 Looked for only where a plan names it: `@word` is as often code as it is somebody. A handle stands behind a blank, a bracket or a quote,
-and is none where code or an address goes on (`@override(`, `@example.com`); names that many programs and languages share (`root`, `param`)
-are refused (`word`), and so is a path inside a web address. What is not found: a name alone in prose, and in `example.com/alee`; a list can
-be given as known values. Identity: small letters, without the `@`. Its texts are words elsewhere: each place found is edited, and the leak
-check does not look for others.
+and is none where code or an address goes on (`@override(`, `@example.com`), behind an address (`<bob@example.com>@CORP`), in capitals
+alone (`@ARGV`) and in the comments of code (` * @arg: ...`); names that many programs and languages share (`root`, `param`) are refused
+(`word`), and so is a path inside a web address. What is not found: a name alone in prose, and in `example.com/alee`; a list can be given
+as known values. Identity: small letters, without the `@`. Its texts are words elsewhere: each place found is edited, and the leak check
+does not look for others.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ _SHARED = (  # accounts of machines, places of folders, and words behind `user:`
     "channel everyone override param params return returns throws throw exception deprecated see since author version link code inherit "
     "inheritdoc property setter getter staticmethod classmethod abstractmethod pytest fixture dataclass media import charset include "
     "font keyframes supports page layer namespace interface implementation end class protocol selector synthesize optional autowired "
-    "component "
+    "component oldroot newroot "
     "entity table column id test before after suppresswarnings nullable nonnull notnull type typedef file brief details todo example since"
 ).split()
 _CODE = r"(?:\A|[\s(\[{\"'`,;:>*=])@\z"  # what may stand before a handle, and the sign itself
+# no handle: behind a letter of any script, behind an address (`<x@example.com>@CORP`), and what a comment of code documents (`* @arg: ...`)
+_GLUED = r"[^\x00-\x7f]@\z|@[^\s<>@]*>@\z"
+_DOCUMENTED = r"[*][ \t]*@\z"
 _URL = r"(?i:(?:https?|ftp)://|www[.])\S*\z"
 
 
@@ -49,7 +53,9 @@ def _check(values: pl.Series) -> pl.Series:
 
 def _context(seen: pl.DataFrame) -> pl.Series:
     before, after = pl.col("before"), pl.col("after")
-    handle = before.str.contains(_CODE) & ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
+    handle = before.str.contains(_CODE) & ~pl.col("spelled").str.contains(_GLUED) & ~pl.col("value").str.contains(r"\A[A-Z]+\z")
+    handle &= ~(before.str.contains(_DOCUMENTED) & after.str.contains(r"\A *:"))
+    handle &= ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
     label = before.str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(r"\A(?:[@(/\\]| ?[:=])")
     path = before.str.contains(rf"(?:{_HOME})\z") & ~before.str.contains(_URL)
     return seen.select((handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z"))) | label | path).to_series()

@@ -62,10 +62,11 @@ FOUND = {
     "_Petra Fischer_ wrote": ["Petra Fischer"],
     "Núria Ángeles Gómez": ["Núria Ángeles Gómez"],
     "With: Müller, Jürgen; Schäfer, Ömer": ["Müller, Jürgen", "Schäfer, Ömer"],
-    "X-From: Fischer, Petra A.\nX-To: Müller, Jürgen <jm@example.com>, Haas, Petra </O=EXAMPLE/CN=PHAAS>": [
+    "X-From: Fischer, Petra A.\nX-To: Müller, Jürgen <jm@example.com>, Haas, Petra </O=EXAMPLE/CN=PHAAS>, Zyqwert, Hans </O=X/CN=Y>": [
         "Fischer, Petra A",
         "Müller, Jürgen",
         "Haas, Petra",
+        "Zyqwert, Hans",
     ],
     "we saw Petra, Maria and Anna, Hans": ["Petra", "Maria", "Anna", "Hans"],
     "John A. Fischer wrote to Mr. van der Zyqwert": ["John A. Fischer", "van der Zyqwert"],

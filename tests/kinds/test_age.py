@@ -87,6 +87,7 @@ def test_takes(text: str) -> None:
         "sixty-four years ago",
         "sixtyfour years old",
         "one of the years old",
+        "read The Age 10/1/2002, aged 10-12-2002",
     ],
 )
 def test_takes_nothing(text: str) -> None:
