@@ -723,9 +723,24 @@ def test_law_3_a_message_id_hides_nothing_in_another_cell(tmp_path: Path) -> Non
 @pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
 def test_law_3_what_stands_behind_a_value_is_one_rule_for_find_and_verify(tmp_path: Path, plan: str) -> None:
     """Letters, accents of their own, joiners and selectors behind and before each value: what was found is seen to be kept, or gone."""
-    beside = ["\u00e9", "e\u0301", "\u0301", "\u0308\u0301", "\u20dd", "\u200d", "\ufe0f", "\u4e2d", "\u0e33", "\U0001f642", "\u064b", "\u2019s"]
+    beside = [
+        "\u00e9",
+        "e\u0301",
+        "\u0301",
+        "\u0308\u0301",
+        "\u20dd",
+        "\u200d",
+        "\ufe0f",
+        "\u4e2d",
+        "\u0e33",
+        "\U0001f642",
+        "\u064b",
+        "\u2019s",
+    ]
     values = [*VALUES, "bob@example.ge"]
-    texts = [f"{mark}{value}{mark}" for value in values for mark in beside] + [f"{value}{mark} {value}" for value in values for mark in beside]
+    texts = [f"{mark}{value}{mark}" for value in values for mark in beside] + [
+        f"{value}{mark} {value}" for value in values for mark in beside
+    ]
     rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts)]
     made = sanitized(tmp_path, rows, plan)
     for law in (law_2, law_3, law_4):

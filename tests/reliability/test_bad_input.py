@@ -220,6 +220,17 @@ def test_the_limit_of_what_is_set_aside(tmp_path: Path, option: dict[str, Any], 
     assert run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=0.25))["quarantined"] == 1
 
 
+def test_a_file_that_nobody_can_look_into_counts_once(tmp_path: Path) -> None:
+    """How many records it had nobody knows: docs/input.md says so, since a share of the records says little then."""
+    for number in range(19):
+        write(tmp_path / "in" / f"{number:02}.eml", MAIL % b"a")
+    write(tmp_path / "in" / "large.parquet", parquet(pa.table({"text": ["x"] * 1_000}))[:-30])
+    summary = run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1))
+    assert (summary["documents_in"], summary["quarantine"]) == (20, {"truncated": 1})
+    with pytest.raises(QuarantineExceeded, match="1 of 20 records were set aside"):
+        run([tmp_path / "in"], tmp_path / "strict", settings=Settings(workers=1, strict=True))
+
+
 def test_a_folder_in_which_no_file_fits_says_which_column_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
