@@ -66,7 +66,23 @@ MemoryLimit = Annotated[str, typer.Option(help="for counting, the leak check, an
 RowsPerShard = Annotated[int, typer.Option(min=1, max=1 << 19, help="documents of one output shard")]
 MaxQuarantine = Annotated[str, typer.Option(help="the share of records that may be set aside")]
 SampleOf = Annotated[str, typer.Option("--sample", metavar="SHARE", help="only this share of the documents, drawn by their ids")]
-MaxDocBytes = Annotated[int, typer.Option(min=1, max=1 << 29, help="larger documents are set aside")]
+
+
+def document_size(text: str | int) -> int:
+    """The bytes of the largest document, as `200000000` or `200MB`."""
+    from sanitize.errors import UsageError
+    from sanitize.settings import bytes_of
+
+    try:
+        size = int(text) if str(text).isascii() and str(text).isdigit() else bytes_of(str(text)) if str(text)[-1:] == "B" else 0
+    except UsageError:
+        size = 0
+    if not 1 <= size <= 1 << 29:
+        raise UsageError(f"--max-doc-bytes {text}: expected a size of 512 MB at most, such as 32MB or 100000000")
+    return size
+
+
+MaxDocBytes = Annotated[int, typer.Option(parser=document_size, metavar="SIZE", help="larger documents are set aside")]
 Strict = Annotated[bool, typer.Option("--strict", help="set nothing aside: stop at the first bad record")]
 
 

@@ -121,7 +121,7 @@ TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs", "Cn", "Co"), max_codepoint=0x2FFF), max_size=8),
 )
 USERS = st.sampled_from([None, "", "u1", "u2", "ü3", "u4"])
-EXAMPLES = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(st.lists(st.text(st.sampled_from(sorted(set(LETTERS))), max_size=20) | TEXTS, max_size=6))

@@ -22,6 +22,7 @@ from sanitize.corpus import Columns
 from sanitize.errors import LeakFound, UsageError
 from sanitize.indexing import Settings
 from sanitize.kinds.kind import house_kinds
+from sanitize.options import document_size
 from sanitize.run import find as sanitize_find
 from sanitize.run import run as sanitize_run
 
@@ -225,6 +226,10 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "--max-quarantine of words": (nothing, f"{RUN} --max-quarantine lots", 2, ["--max-quarantine lots", "10% or 0.1"]),
     "--max-quarantine above all": (nothing, f"{RUN} --max-quarantine 150%", 2, ["--max-quarantine 150%"]),
     "--max-quarantine below none": (nothing, f"{RUN} --max-quarantine -1", 2, ["--max-quarantine -1"]),
+    "--max-doc-bytes of words": (nothing, f"{RUN} --max-doc-bytes large", 2, ["--max-doc-bytes large", "32MB or 100000000"]),
+    "--max-doc-bytes of nothing": (nothing, f"{RUN} --max-doc-bytes 0", 2, ["--max-doc-bytes 0"]),
+    "--max-doc-bytes too large": (nothing, f"{RUN} --max-doc-bytes 1GB", 2, ["--max-doc-bytes 1GB", "512 MB at most"]),
+    "--max-doc-bytes of a share": (nothing, f"{RUN} --max-doc-bytes 10%", 2, ["--max-doc-bytes 10%"]),
     "--max-quarantine of nan": (nothing, f"{RUN} --max-quarantine nan", 2, ["--max-quarantine nan"]),
     "an unknown --verify": (nothing, f"{RUN} --verify ful", 2, ["--verify ful", "fast"]),
     # bug: exit 7 and "if the disk is not full, this is a bug", once everything was found
@@ -822,3 +827,8 @@ def test_kept_bytes_are_looked_through(tmp_path: Path) -> None:
     told = Settings(seed=1, workers=1, columns=Columns(policies={"raw": "keep"}))
     with pytest.raises(LeakFound, match="column raw: 1 EMAIL_ADDRESS"):
         sanitize_run(tmp_path / "in.parquet", tmp_path / "clean", settings=told)
+
+
+@pytest.mark.parametrize(("said", "size"), [("1", 1), ("200000000", 200_000_000), ("32MB", 32 << 20), ("1.5KB", 1536), ("512MB", 1 << 29)])
+def test_the_size_of_a_document(said: str, size: int) -> None:
+    assert document_size(said) == size

@@ -87,7 +87,7 @@ def corpora(draw: st.DrawFn) -> list[list[Row]]:
     return tasks
 
 
-calm = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+calm = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def shard(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) ->
 
 
 @pytest.mark.parametrize("packed", PACKED, ids=lambda module: module.NAME)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS)
 def test_every_row_comes_back(packed: Any, tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     made = shard(tmp_path / "shard.parquet", rows)

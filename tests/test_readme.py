@@ -628,6 +628,17 @@ def test_files_named_in_contributing_exist() -> None:
         assert list(ROOT.glob(name)), name
 
 
+def test_a_long_form_that_is_named_is_one() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("### Short and long")[2].partition("What is generated")[0]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("|") and "`tests/" in line]
+    assert len(rows) >= 14 and {len(row) for row in rows} == {5}
+    for _, promise, short, long, _ in rows:
+        assert re.search(r"`tests/", short), promise
+        for name in re.findall(r"`(tests/[\w/]+[.]py)`", long):
+            text = (ROOT / name).read_text("utf-8")
+            assert "mark.soak" in text or "@given" in text, f"{name} has no long form"
+
+
 def update() -> None:
     """Write everything that is generated."""
     text = README

@@ -95,7 +95,7 @@ SCHEMA = pa.schema(
     ]
 )
 # nothing is made smaller: each example is a whole run
-SOME = settings(max_examples=8, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.reuse, Phase.generate))
+SOME = settings(max_examples=4, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.reuse, Phase.generate))
 
 
 CHANGES = [(), ("edit.0.keep=2",), ("edit.0.keep=0",), ("edit.1.label=numbered",)]
@@ -119,7 +119,7 @@ def test_no_batch_matters(rows: list[Row], batch: int, stores: str, keep: int) -
     assert list(stream(rows, plan, seed=1, rows=batch)) == list(stream(rows, plan, seed=1, rows=1_000))
 
 
-@settings(SOME, max_examples=12)
+@settings(SOME, max_examples=6)
 @given(st.lists(st.lists(st.sampled_from(ADDRESSES[:-2]), max_size=4), min_size=1, max_size=20), st.integers(1, 20))
 def test_what_was_said_is_never_kept_and_what_was_seen_never_said(documents: list[list[str]], batch: int) -> None:
     """In slow Python, one address after the other: what a stream promises of its variants."""

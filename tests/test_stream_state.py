@@ -235,7 +235,7 @@ IDS = st.integers(0, 40).map(lambda number: number * (1 << 57) + number)
 TAGS = st.sampled_from([int(REAL), int(REAL) | 1, int(MADE), int(REAL) | 2])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.lists(st.tuples(IDS, TAGS), max_size=12), st.booleans(), st.booleans()), max_size=8), st.integers(1, 3))
 def test_ids_are_remembered(steps: list[tuple[list[tuple[int, int]], bool, bool]], most: int) -> None:
     """Against a dictionary: additions, commits, and openings anew from the last commit."""

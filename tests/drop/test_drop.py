@@ -27,7 +27,7 @@ from sanitize.verify import check
 HEAD = '[find]\nkinds = ["EMAIL_ADDRESS"]\n'
 TAIL = '[[edit]]\nuse = "rmft"\nkinds = ["EMAIL_ADDRESS"]\n'
 # a run costs the same for fourteen documents as for thirty: few examples, each a large one
-calm = settings(max_examples=7, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+calm = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def plan(folder: Path, *drops: str, tail: str = TAIL, leave: str = "") -> Any:

@@ -140,12 +140,13 @@ def _bytes(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted((folder / "out" / "data").glob("*.parquet"))]
 
 
-@pytest.mark.parametrize("mapping", ["none", "document", "corpus"])
-def test_nothing_but_the_input_decides(mapping: str, roberta: Path, tmp_path: Path) -> None:
+# each process loads torch: one mapping, whose draws hang on nothing of a task, is enough to tell processes apart, in the long form
+@pytest.mark.parametrize(
+    ("mapping", "workers"), [("none", 1), ("document", 1), ("corpus", 1), pytest.param("corpus", 2, marks=pytest.mark.soak)]
+)
+def test_nothing_but_the_input_decides(mapping: str, workers: int, roberta: Path, tmp_path: Path) -> None:
     """One task, tasks of two documents, in two processes too, and batches of three rows and of one: the same texts."""
     found = []
-    # each process loads torch: one mapping, whose draws hang on nothing of a task, is enough to tell processes apart
-    workers = 2 if mapping == "corpus" else 1
     for number, (batch, more) in enumerate([(64, {}), (1, {"rows_per_shard": 2, "workers": workers}), (3, {"rows_per_shard": 3})]):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -295,7 +296,10 @@ def test_prior_runs_are_told(bert: Path, tmp_path: Path) -> None:
     assert any("1 other run" in said for said in summary["ledger"][0]["words"])
 
 
-def test_killed_and_resumed(bert: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "crashes", [("task:renamed:4",), pytest.param(("task:renamed:4", "task:recorded:2", "task:synced:3"), marks=pytest.mark.soak)], ids=len
+)
+def test_killed_and_resumed(bert: Path, tmp_path: Path, crashes: tuple[str, ...]) -> None:
     """Killed where a task has some of its files, and taken up: the bytes of a run that nobody disturbed."""
     source, key = write(tmp_path), secret(tmp_path)
     command = [
@@ -315,7 +319,7 @@ def test_killed_and_resumed(bert: Path, tmp_path: Path) -> None:
     points = sorted((tmp_path / "whole" / "work" / "runs").glob("*/ledger/*.parquet"))
     assert len(points) == 3
     find([source], tmp_path / "torn" / "work", told)
-    for point in ("task:renamed:4", "task:recorded:2"):
+    for point in crashes:
         assert at("torn", point) == 137
         assert list((tmp_path / "torn" / "work" / "runs").glob("*/tasks/*.json")), "documents are being rewritten"
     run([source], tmp_path / "torn" / "out", plan, tmp_path / "torn" / "work", told)

@@ -394,7 +394,7 @@ TEXTS = st.tuples(st.sampled_from(["", "From: x\n", "Subject: s\nTo: "]), st.lis
 
 
 @settings(
-    max_examples=10,
+    max_examples=5,
     deadline=None,
     phases=set(Phase) - {Phase.shrink},
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -130,7 +130,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.integers(2, 3), st.integers(1, 3), st.sampled_from(["X", "$0", "ⅹ_"]), st.integers(2, 9))
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_direct_and_indirect(rows: list[dict[str, Any]], k: int, n: int, mask: str, size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
@@ -138,7 +138,7 @@ def test_direct_and_indirect(rows: list[dict[str, Any]], k: int, n: int, mask: s
 
 
 @given(ROWS, st.integers(2, 3), st.integers(1, 3))
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_rare_words_alone(rows: list[dict[str, Any]], k: int, n: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)

@@ -161,7 +161,7 @@ ODD = st.text(st.sampled_from("ab'\";-\n\t$*?[]{}%~#\\ é\u202e()=,."), min_size
 @example("x' OR 1=1; --", 'q"; DROP TABLE t; --', "$$a$$")
 @example("a*", "[!b]?", "{c,d}")
 @example("back\\slash", "new\nline", "\\")
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_names_of_inputs_folders_and_columns_are_only_names(
     tmp_path_factory: pytest.TempPathFactory, one: str, two: str, three: str
 ) -> None:
