@@ -409,6 +409,20 @@ def test_any_column_is_the_user(tmp_path: Path) -> None:
     assert {row[0] for row in found} == {"ann", "bob", "one"}
 
 
+def test_a_column_that_is_dropped_does_not_count(tmp_path: Path) -> None:
+    """The summary names the columns that do."""
+    columns = {"text": ["plum", "plum"], "user_id": ["ann", "bob"], "note": ["fig date", "fig"], "title": ["plum quince", "plum"]}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    for policies, rare, counted in (
+        ({}, {"date", "quince"}, ["text", "note", "title"]),
+        ({"note": "drop"}, {"quince"}, ["text", "title"]),
+        ({"note": "drop", "title": "drop"}, set(), ["text"]),
+    ):
+        folder = tmp_path / str(len(policies))
+        found, summary = made(folder, [tmp_path / "in.parquet"], 2, 1, columns=Columns(policies=policies))
+        assert {row[0] for row in found} == rare and summary["blacklist"]["columns"] == counted
+
+
 def test_nobody_vouches_for_nobody(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["plum", "plum", "fig", "fig"], "user_id": [None, None, None, "ann"]}), tmp_path / "in.parquet")
     found, summary = made(tmp_path, [tmp_path / "in.parquet"], 2, 1)

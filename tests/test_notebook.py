@@ -70,6 +70,14 @@ def test_no_value_is_shown(results: dict[str, Any]) -> None:
     assert "canary" in json.dumps(sanitize.top(results["run"]["work"], reveal=True).to_dicts())  # the canaries are there to be seen
 
 
+def test_what_a_plan_lacks_is_shown(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
+    told = sanitize.explain([tmp_path / "in.parquet"], load_plan("dp_mlm"), Settings(seed=1, workers=1))
+    (lacks,) = told["missing"]
+    assert f"missing   {lacks}" in repr(told) and "model" in lacks
+    assert lacks in "".join(Xml.fromstring(told._repr_html_()).itertext())
+
+
 def test_html_is_well_formed_and_escaped(results: dict[str, Any]) -> None:
     shown = {name: result for name, result in results.items() if isinstance(result, Told | sanitize.Corpus | Plan)}
     assert len(shown) == 11

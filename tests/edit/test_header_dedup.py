@@ -299,6 +299,11 @@ CASES = {
         f"Subject: s\n\n> From: d@example.com\n> To: {CY}\n> Subject: t\n>\n> {BOB}",
         f"Subject: s\n\n> From: d@example.com\n> Subject: t\n>\n> {BOB}",
     ),
+    "quoted in German": (
+        f"Subject: s\n\n> Von: Ann Roe <{ANN}>\n> Gesendet: heute\n> An: Bob <{BOB}>; {CY}\n> Betreff: t\n>\n> an {BOB}",
+        f"Subject: s\n\n> Gesendet: heute\n> An: {CY}\n> Betreff: t\n>\n> an {BOB}",
+        f"Subject: s\n\n> Gesendet: heute\n> Betreff: t\n>\n> an {BOB}",
+    ),
     "another depth is no neighbour": (f"Subject: s\n\n> To: {BOB}\n>> Subject: t\n", f"Subject: s\n\n> To: {BOB}\n>> Subject: t\n", None),
     "no mail at all": (f"write to {BOB}, please", f"write to {BOB}, please", None),
     "carriage returns": (f"To: {CY},\r\n {BOB}\r\nX-Y: z\r\n\r\nb", f"To: {CY}\r\nX-Y: z\r\n\r\nb", "X-Y: z\r\n\r\nb"),
