@@ -269,6 +269,8 @@ class Patterns:
                 open_rows = open_rows[~taken]
                 rest = rest.filter(pl.Series(~taken))
         told = np.zeros(frame.height, np.bool_)
+        for rows in refused.values():
+            told[rows] = True  # once, by the kind that asked last
         for number, rows, reason in second:
             nobodys = (kind[rows] < 0) & ~told[rows]
             told[rows] = True
