@@ -192,6 +192,19 @@ class Plan(BaseModel):
         """The kinds that are edited, with the number of their editor."""
         return {kind: number for number, editor in reversed(list(enumerate(self.editors))) for kind in editor.kinds}
 
+    @property
+    def without_effect(self) -> list[str]:
+        """What the plan says in vain, in words: kinds of an editor, or in `leave`, that an earlier editor decides about."""
+        said = [("leave", self.leave), *((f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(self.editors))]
+        found = []
+        for place, kinds in said:
+            for kind in kinds:
+                by = f"edit[{self.edited[kind]}].kinds" if kind in self.edited else place
+                if by != place:
+                    use = self.editors[self.edited[kind]].use
+                    found.append(f"{place} names {kind} in vain: the first editor that names a kind decides about all of it, {by} ({use})")
+        return found
+
 
 def _settings(part: Mapping[str, Any]) -> str:
     return ", ".join(

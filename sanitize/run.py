@@ -72,6 +72,7 @@ class Run(Target):
             editor.fits(None)
         formats.fits(self.format, pa.schema([field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"]))
         self.index.hold(self.out)
+        self.index.notes += self.plan.without_effect
         if self.index.settings.append:
             self._go_on()
         if self.plan.blacklist is not None and self.plan.blacklist.k > 1:

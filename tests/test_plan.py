@@ -5,11 +5,15 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from sanitize.errors import PlanError
+from sanitize.explain import explain
+from sanitize.indexing import Settings
 from sanitize.kinds.kind import kinds
 from sanitize.plan import load_plan, plan_names
+from sanitize.run import run
 
 FIRSTS, LEFT = {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}, {"MESSAGE_ID", "URL"}
 SECRETS, NAMES = {"CREDIT_CARD", "IBAN_CODE", "US_SSN", "SECRET", "CRYPTO"}, {"MAC_ADDRESS", "X500_NAME"}
@@ -101,6 +105,21 @@ def test_a_plan_from_a_file(tmp_path: Path) -> None:
 def test_the_first_editor_that_names_a_kind_has_it(tmp_path: Path) -> None:
     plan = load_plan(own(tmp_path, GOOD + '[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS", "URL"]\n'))
     assert plan.edited == {"EMAIL_ADDRESS": 0, "URL": 1}
+    said = "in vain: the first editor that names a kind decides about all of it, "
+    assert plan.without_effect == [
+        f"leave names URL {said}edit[1].kinds (redact)",
+        f"edit[1].kinds names EMAIL_ADDRESS {said}edit[0].kinds (rmft)",
+    ]
+    assert not load_plan("rmft").without_effect
+
+
+def test_what_a_plan_says_in_vain_is_told(tmp_path: Path) -> None:
+    """By the run and by `explain`: a second editor of a kind would do nothing without a word."""
+    pl.DataFrame({"text": ["ann@example.com"]}).write_parquet(tmp_path / "in.parquet")
+    plan = load_plan(own(tmp_path, GOOD + '[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS", "URL"]\n'))
+    ran = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
+    told = explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
+    assert ran["notes"] == told["notes"] == plan.without_effect
 
 
 WRONG = [

@@ -68,6 +68,7 @@ def explained(told: Mapping[str, Any]) -> str:
     if "missing" in told:
         lines += ["", *(f"missing   {text}" for text in told["missing"])]
         lines.append("          The plan cannot run before that; what follows is a count, and an estimate without its edits.")
+    lines += [f"note      {note}" for note in told.get("notes", ())]
     lines += ["", f"In the first {told['sampled']:,} documents:", "", by_kind(told["sample"]["by_kind"]), ""]
     lines += [f"  {one['documents']:,} dropped by {one['part']}: {one['reason']}" for one in told["sample"]["dropped"]]
     if "blacklist" in told["sample"]:
