@@ -346,24 +346,26 @@ def test_an_escape_is_read_in_its_compatibility_form(tmp_path: Path, written: st
     assert len(look.found) == 1 and set(look.found.values()) == {1}
 
 
+@pytest.mark.parametrize(("kind", "seen_in"), [("PERSON", 3), (MAIL, 4)])
 @pytest.mark.parametrize("way", ["NFC", "NFD"])
-def test_composed_and_decomposed_letters_are_one_value_to_both_checks(tmp_path: Path, way: str) -> None:
-    """An accent of its own behind its letter, or both in one character: whichever the value was found in, the other is seen too."""
+def test_composed_and_decomposed_letters_are_one_value_to_both_checks(tmp_path: Path, way: str, kind: str, seen_in: int) -> None:
+    """An accent of its own behind its letter, or both in one character: whichever the value was found in, the other is seen too. One behind
+    the whole makes another word of a name, and is beside the value of a pattern."""
     value, others = (
         unicodedata.normalize(way, "Andr\u00e9 \u00c5lund"),
         [unicodedata.normalize(one, "see ANDR\u00c9 \u00c5LUND.") for one in ("NFC", "NFD")],
     )
     column = pa.array([*others, f"as {value}", f"as {value}\u0301"], pa.large_string())
-    Flagged.write([vault(tmp_path / "values.parquet", [(MAIL, value)])], (MAIL,), tmp_path / "flagged.parquet")
+    Flagged.write([vault(tmp_path / "values.parquet", [(kind, value)])], (kind,), tmp_path / "flagged.parquet")
     flagged = Flagged.read(tmp_path / "flagged.parquet")
     seen = {int(no) for found in (flagged.find(column), flagged.find_compatible(column)) for no in found.text_no}
-    assert seen == {0, 1, 2}
-    needles = needles_of(tmp_path, [(MAIL, value)])
+    assert seen == set(range(seen_in))
+    needles = needles_of(tmp_path, [(kind, value)])
     look = full._Seen(full.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
     for no in range(4):
         look.found.clear()
         look.judged("text", column.slice(no, 1))
-        assert bool(look.found) == (no < 3), no
+        assert bool(look.found) == (no < seen_in), no
 
 
 # texts, and what stands in the last of them in a writing that only the full check knows as a value of the first

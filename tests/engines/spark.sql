@@ -610,27 +610,35 @@ WITH `digits` AS (
   FROM `bands`
   WHERE
     `band` = -1
-), `numbered` AS (
+), `chosen` AS (
   SELECT
     `b`.`band`,
     `b`.`hash`,
-    `b`.`doc_no`,
-    ROW_NUMBER() OVER (PARTITION BY `b`.`band`, `b`.`hash` ORDER BY `b`.`doc_no` NULLS LAST) AS `place`,
-    COUNT(*) OVER (PARTITION BY `b`.`band`, `b`.`hash`) AS `many`
+    `b`.`doc_no`
   FROM `bands` AS `b`
   JOIN `alike` AS `a`
     ON `a`.`doc_no` = `b`.`doc_no`
   WHERE
     `b`.`band` >= 0 AND `a`.`first_doc_no` = `b`.`doc_no`
-), `bucket` AS (
+), `crowded` AS (
   SELECT
     `band`,
-    `hash`,
-    `doc_no`,
-    `place`
-  FROM `numbered`
-  WHERE
-    `many` > 1
+    `hash`
+  FROM `chosen`
+  GROUP BY
+    `band`,
+    `hash`
+  HAVING
+    COUNT(*) > 1
+), `bucket` AS (
+  SELECT
+    `c`.`band`,
+    `c`.`hash`,
+    `c`.`doc_no`,
+    ROW_NUMBER() OVER (PARTITION BY `c`.`band`, `c`.`hash` ORDER BY `c`.`doc_no` NULLS LAST) AS `place`
+  FROM `chosen` AS `c`
+  JOIN `crowded` AS `w`
+    ON `w`.`band` = `c`.`band` AND `w`.`hash` = `c`.`hash`
 ), `met` AS (
   SELECT
     `doc_no`,
