@@ -77,7 +77,11 @@ def mapping(schema: pa.Schema, roles: Roles, path: str) -> Mapping:
         if leaf is None or kind is None:
             raise missing("text-column", name)
         if not (cells.is_text(kind) or pa.types.is_null(kind) or (is_binary(kind) and not leaf.steps)):
-            raise UsageError(f"{shown(path)}: column {name} is {kind}; --text-column takes a column of strings, or of mails as bytes.")
+            inside = [text for text in paths if text.startswith((f"{name}[", f"{name}."))]
+            hint = f" Its texts are {', '.join(inside[:4])}." if inside else ""
+            raise UsageError(
+                f"{shown(path)}: column {name} is {kind}; --text-column takes a column of strings, or of mails as bytes.{hint}"
+            )
         if number == 0:
             pairs.append((leaf.column, leaf.column if leaf.steps else "text"))
     main = pairs[0][1]

@@ -272,6 +272,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
         ("a.jsonl", lines([{"texts": "Call Ann"}]), Roles(), UsageError, "known: texts. Did you mean texts?"),
         ("a.jsonl", lines(CHATS), Roles(text=("messages[].contents",)), UsageError, "Did you mean messages[].content?"),
         ("a.jsonl", lines([ROW]), Roles(text=("n",)), UsageError, "column n is int64"),
+        ("a.jsonl", lines([{"said": ["Call Ann"]}]), Roles(text=("said",)), UsageError, "or of mails as bytes. Its texts are said[]."),
         ("a.jsonl", lines([ROW]), Roles(text=("text", "subject")), UsageError, "there is no column subject"),
         ("a.jsonl", lines([ROW]), Roles(user="who"), UsageError, "name the column with --user-column NAME"),
         ("a.jsonl", lines([ROW]), Roles(id="key"), UsageError, "name the column with --id-column NAME"),
