@@ -95,6 +95,9 @@ def test_no_number_is_elsewhere(kind: Kind) -> None:
             start, stop = (len(text[:place].encode()) for place in match.span())
             assert "\n" not in match.group()
             assert any(low <= start and stop <= high for low, high in made)
+        # a piece stands between two of these bytes, or at an end of its text: it is the same to a pattern
+        beside = [(start - 1, stop - 1) for start, stop in (one.span() for one in re.finditer(pattern, f"\x7f{text}\x7f", re.ASCII))]
+        assert beside == [match.span() for match in re.finditer(pattern, text, re.ASCII)]
 
     check()
 
