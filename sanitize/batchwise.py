@@ -412,17 +412,14 @@ class _Attempt:
         counts: dict[str, dict[str, int]] = {}
         names, edited = self.whole.names, self.sheet.found
         left = self.found.kind[np.isin(self.found.kind, [names.index(name) for name in self.whole.plan.leave if name in names])]
-        looked: list[tuple[tuple[str, ...], npt.NDArray[np.int32]]] = [
-            (("occurrences",), edited.kind),
-            (("kept",), edited.kind[self.sheet.kept_rows]),
-            (("occurrences", "left"), left),
-        ]
-        for told, kinds in looked:
+        for what, kinds in (
+            ("occurrences", np.concatenate([edited.kind, left])),
+            ("kept", edited.kind[self.sheet.kept_rows]),
+            ("left", left),
+        ):
             for kind, times in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
                 if times and kind < len(names):
-                    entry = counts.setdefault(names[kind], dict.fromkeys(("occurrences", "kept", "left"), 0))
-                    for what in told:
-                        entry[what] += times
+                    counts.setdefault(names[kind], dict.fromkeys(("occurrences", "kept", "left"), 0))[what] += times
         return counts
 
 

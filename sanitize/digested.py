@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from sanitize.decoded import digests
 from sanitize.engines.engine import Engine
 from sanitize.forms import FURTHER, Needles, heads_of, write_further, write_passes
-from sanitize.kinds.kind import every_kind
 from sanitize.matcher import ready
 from sanitize.places import VerifyTask, batches, in_its_place
 from sanitize.shards import cells_of
@@ -94,7 +93,6 @@ def whose(task: tuple[Path, tuple[Path, ...]]) -> dict[str, tuple[int, int]]:
     """The words that are digests of values of one pass: the number of the kind, and the `value_id`."""
     needles, files = task
     words = pl.concat([pl.DataFrame(pq.read_table(path, partitioning=None))["word"] for path in files]).unique()
-    numbers = {name: number for number, name in enumerate(every_kind())}
     known = Needles.read(needles).digests(np.unique(heads_of(words)))
     there = set(words.filter(words.is_in(pl.Series(list(known), dtype=pl.String).implode())))
-    return {word: (numbers[kind], value_id) for word, (kind, value_id) in known.items() if word in there}
+    return {word: of for word, of in known.items() if word in there}

@@ -83,7 +83,7 @@ def explain(
         **({"forecast": forecast(measured, histogram)} if measured is not None else {}),
         "plan": plan.shown(),
         **({"missing": missing} if missing else {}),
-        **({"notes": plan.without_effect} if plan.without_effect else {}),
+        **({"notes": notes} if (notes := plan.without_effect) else {}),
         "files": len(found.files),
         "bytes": total_bytes,
         "documents": documents,

@@ -237,19 +237,18 @@ class Needles:
         column = _mapped(self.path, "plain").column("spelled").chunk(0)
         return [str(text).encode() for text in column.take(pa.array(rows)).to_pylist()]
 
-    def digests(self, known: npt.NDArray[np.uint64]) -> dict[str, tuple[str, int]]:
-        """The digests of values of this pass whose first eight bytes are in `known` (sorted): kind and `value_id` of each."""
-        names = list(every_kind())
-        found: dict[str, tuple[str, int]] = {}
+    def digests(self, known: npt.NDArray[np.uint64]) -> dict[str, tuple[int, int]]:
+        """The digests of values of this pass whose first eight bytes are in `known` (sorted): number of the kind and `value_id`."""
+        found: dict[str, tuple[int, int]] = {}
         for batch in (batch for name in ("plain", "digits") for batch in _mapped(self.path, name).to_batches(max_chunksize=_FEWER)):
             words: list[str] = []
-            whose: list[tuple[str, int]] = []
+            whose: list[tuple[int, int]] = []
             # a loop over values: hash functions have no columnar implementation, and it is run only where something looks like a digest
             for form, kind, value_id, what, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 for text in {form, spelled} if what != _DIGITS else {form, f"+{form}"}:
                     raw = text.encode()
                     words += [make(raw, usedforsecurity=False).hexdigest() for make in _DIGESTS]
-                    whose += [(names[kind], value_id)] * len(_DIGESTS)
+                    whose += [(kind, value_id)] * len(_DIGESTS)
             some = np.flatnonzero(np.isin(heads_of(pl.Series(words, dtype=pl.String)), known)).tolist()
             found.update((words[place], whose[place]) for place in some)
         return found

@@ -161,11 +161,11 @@ def hashed(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str
     needles, files = task
     heads = [np.unique(heads_of(pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")))) for path in files]
     kinds = Needles.read(needles).digests(np.unique(np.concatenate(heads)))
-    found = Counter[tuple[str, str, str, str]]()
+    names, found = list(every_kind()), Counter[tuple[str, str, str, str]]()
     for path in files if kinds else ():
         table = pq.read_table(path, partitioning=None)
         for row in table.filter(pc.is_in(table.column("word"), pa.array(list(kinds), table.schema.field("word").type))).to_pylist():
-            found[row["file"], row["place"], kinds[row["word"]][0], "digest"] += row["times"]
+            found[row["file"], row["place"], names[kinds[row["word"]][0]], "digest"] += row["times"]
     return dict(found)
 
 

@@ -195,15 +195,15 @@ class Plan(BaseModel):
     @property
     def without_effect(self) -> list[str]:
         """What the plan says in vain, in words: kinds of an editor, or in `leave`, that an earlier editor decides about."""
-        said = [("leave", self.leave), *((f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(self.editors))]
-        found = []
-        for place, kinds in said:
-            for kind in kinds:
-                by = f"edit[{self.edited[kind]}].kinds" if kind in self.edited else place
-                if by != place:
-                    use = self.editors[self.edited[kind]].use
-                    found.append(f"{place} names {kind} in vain: the first editor that names a kind decides about all of it, {by} ({use})")
-        return found
+        edited = self.edited
+        said = [(-1, "leave", self.leave), *((number, f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(self.editors))]
+        return [
+            f"{place} names {kind} in vain: the first editor that names a kind decides about all of it, "
+            f"edit[{edited[kind]}].kinds ({self.editors[edited[kind]].use})"
+            for number, place, kinds in said
+            for kind in kinds
+            if edited.get(kind, number) != number
+        ]
 
 
 def _settings(part: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.spans import I64, Buffers, cut
+from sanitize.spans import GONE, I64, Buffers, cut
 
 U8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
@@ -22,7 +22,6 @@ _BLOCK = 1 << 18  # bytes at a time: what is computed of them stays in the secon
 _WORD = 8  # bytes that are kept or left together
 _NEAR = 5  # bytes from one separator to the next in a number without a digit
 _TOGETHER = 16  # pieces in a text
-_BETWEEN = "\x7f"
 _GAP = 7  # words without a mark that are passed over
 
 
@@ -42,7 +41,7 @@ class Pieces:
         places = np.concatenate([[0], np.cumsum(stops - starts + 1)])
         rows = np.append(np.arange(0, len(texts), _TOGETHER), len(texts))
         ends = np.arange(len(rows) - 1)  # binary_join writes no byte behind the last of a text
-        data = pc.binary_join(pa.ListArray.from_arrays(pa.array(rows, pa.int32()), texts.cast(pa.string())), _BETWEEN)
+        data = pc.binary_join(pa.ListArray.from_arrays(pa.array(rows, pa.int32()), texts.cast(pa.string())), chr(GONE))
         return cls(Buffers.of(data.cast(pa.large_string())), places[:-1] - np.repeat(ends, np.diff(rows)), starts)
 
     def back(self, places: I64) -> I64:

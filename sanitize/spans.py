@@ -17,6 +17,7 @@ U64 = npt.NDArray[np.uint64]
 _STEPS = 64  # windows of 8 bytes that are looked at one by one; beyond, all bytes of the column are
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
+GONE = 127  # in place of what is not to be seen: no pattern matches a control byte
 _OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
 
 
@@ -72,7 +73,7 @@ def matches(buffers: Buffers, pattern: str) -> tuple[I64, I64]:
     paired = len(opens) == len(closes) and (marked.data[opens] == _OPEN).all() and (marked.data[closes] == _CLOSE).all()
     if not paired or len(marks) != len(marked.data) - len(buffers.data):
         # the texts hold control bytes of their own: scan a copy without them, of the same length
-        table = bytes(127 if byte <= _CLOSE else byte for byte in range(256))
+        table = bytes(GONE if byte <= _CLOSE else byte for byte in range(256))
         return matches(Buffers(translated(buffers.data, table), buffers.offsets), pattern)
     order = 2 * np.arange(len(opens))
     return opens - order, closes - order - 1

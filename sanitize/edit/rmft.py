@@ -244,9 +244,8 @@ class Rmft(LinkingEditor):
         made = ahead = 0  # how many of each are made, and how many of them were looked at
         for attempt in range(_ATTEMPTS):
             if ahead == made:
-                # where they are few several attempts are made at once: a call costs more than they do
                 stage = _STAGES[int(np.searchsorted(_STAGES, attempt, side="right"))]
-                made, ahead = min(stage - attempt, _FEW // max(len(pending), 1) or 1), 0
+                made, ahead = min(stage - attempt, _at_once(len(pending))), 0
                 every = np.repeat(pending, made) if made > 1 else pending
                 attempts: int | I64 = attempt + np.tile(np.arange(made), len(pending)) if made > 1 else attempt
                 text, usable = make(every, (draws.rows(every) if attempt else draws).again(attempts), attempts)
@@ -419,9 +418,9 @@ class _Race:
 
     def _propose(self, rows: npt.NDArray[np.intp], group: int, end: int) -> None:
         """Of each the first draw from its attempt on, in a stage that ends before attempt `end`, that what came before the batch has not
-        taken. Where they are few several attempts are made at once: a call costs more than they do."""
+        taken."""
         doc_no, make, draws = self._groups[group]
-        times = np.minimum(end - self._attempt[rows], max(1, _FEW // len(rows)))
+        times = np.minimum(end - self._attempt[rows], _at_once(len(rows)))
         low = np.cumsum(times) - times
         each = np.repeat(np.arange(len(rows)), times)
         attempts = self._attempt[rows][each] + np.arange(len(each)) - low[each]
@@ -505,6 +504,11 @@ def _changed(one: Kind, make: _Make, draws: Draws) -> pa.Array:
         again, other = make(same, draws.rows(same).again(attempt), attempt)
         text, usable[same] = pc.replace_with_mask(text, pa.array(~usable), again), other
     return pc.if_else(pa.array(usable), text, _text(f"[{one.name}]"))
+
+
+def _at_once(rows: int) -> int:
+    """How many attempts of so many rows are made at once: several where they are few, since a call costs more than they do."""
+    return max(1, _FEW // max(rows, 1))
 
 
 def _labels(one: Kind, times: int) -> pa.LargeStringArray:

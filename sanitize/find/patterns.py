@@ -22,7 +22,7 @@ from sanitize.headers import Headers, Sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
 from sanitize.regions import Pieces, numeric
-from sanitize.spans import I64, Buffers, arrow, code_points, cut, matches
+from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, matches
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -30,7 +30,6 @@ U8 = npt.NDArray[np.uint8]
 NAME = "patterns"
 _INSIDE = ("URL",)  # kinds whose values are looked into
 _BEFORE, _AFTER = 48, 16  # bytes of context on either side
-_GONE = 127  # what later turns see where one found a value; no pattern matches a control byte
 _LESS, _MORE = ord("<"), ord(">")
 
 
@@ -356,7 +355,7 @@ def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:
     if not len(starts):
         return buffers
     data = buffers.data.copy()
-    data[_places(starts, stops)] = _GONE
+    data[_places(starts, stops)] = GONE
     return Buffers(data, buffers.offsets)
 
 

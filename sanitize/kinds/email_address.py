@@ -83,6 +83,9 @@ _GATE = (  # with what a text must hold for each form
 )
 _FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _OPENING = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ")  # of a mail in an mbox, around it
+# what a value holds that is not in its plain form, but for capitals
+_ODD = r"""[^!-~]|[\[(){}"&]|[%=]40|[Xx][Nn]--|<|>"""
+_DOTTED = r"\A[.]|[.]@|[.]\z"
 _PROSE = (  # before `at`, in a sentence about a place on the web
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
     "is are be was were been available site website page web info information details shop live watch check meet met work works working "
@@ -118,11 +121,6 @@ def _check(values: pl.Series) -> pl.Series:
         prose |= escape & ~values.str.contains(rf"[^=]=40[A-Za-z][^@]*[.]{_WORDS}\z|@")
     reason = pl.when(asset).then(pl.lit("file_name")).when(remote).then(pl.lit("remote")).when(prose).then(pl.lit("words"))
     return pl.select(reason).to_series()
-
-
-# what a value holds that is not in its plain form, but for capitals
-_ODD = r"""[^!-~]|[\[(){}"&]|[%=]40|[Xx][Nn]--|<|>"""
-_DOTTED = r"\A[.]|[.]@|[.]\z"
 
 
 def _doubtful(values: pl.Series) -> pl.Series:
