@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sanitize.spans import Buffers, cut, splice
+from sanitize.spans import Buffers, among, cut, splice
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -257,7 +257,7 @@ def _text_of(buffers: Buffers, places: I64) -> I64:
 
 def _runs(buffers: Buffers, table: Mask) -> tuple[I64, I64]:
     """Every run of bytes that a table holds, within one text: first and last + 1."""
-    member = np.concatenate([[False], table[buffers.data], [False]])
+    member = np.concatenate([[False], among(buffers.data, table), [False]])
     cut_here = np.zeros(len(member), np.bool_)
     cut_here[buffers.offsets] = True
     edge = member[1:] & (~member[:-1] | cut_here[:-1])
@@ -322,7 +322,7 @@ def _digits(buffers: Buffers, raw: bytes) -> View | None:
     """Rows of digits without what separates them (up to four bytes of blanks and signs). A place counts as `touched` where it is all
     of its row, or stands there unbroken; elsewhere its digits may belong to several numbers."""
     data = buffers.data
-    places = np.flatnonzero(_IS_DIGIT[data])
+    places = np.flatnonzero(among(data, _IS_DIGIT))
     if len(places) < _DIGITS:
         return None
     text = _text_of(buffers, places)

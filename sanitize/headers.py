@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, arrow, cut, first_after, last_before, matches, translated
+from sanitize.spans import Buffers, among, arrow, cut, first_after, last_before, matches
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
@@ -417,7 +417,7 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     one = np.flatnonzero(np.append(True, np.diff(value) != 0))
     end, one = lines.stop[mine][one], value[one]
     values = Buffers.of(cut(buffers, one, end))
-    marks = np.flatnonzero(translated(values.data, _MARKED.tobytes()).view(np.bool_))
+    marks = np.flatnonzero(among(values.data, _MARKED))
     kind = values.data[marks]
     parts = _SEPARATOR[kind]
     bounds = np.searchsorted(marks, values.offsets)

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
-from sanitize.spans import Buffers, ascii_lower, cut, matches, ranges
+from sanitize.spans import Buffers, among, ascii_lower, cut, matches, ranges
 from sanitize.spread import MOST, spread
 
 I64 = npt.NDArray[np.int64]
@@ -180,12 +180,12 @@ class Flagged:
             signs = np.flatnonzero(low == _AT)
             found += [trie.find(low, windows, signs - trie.back) for trie in self._around]
         if self._ahead:
-            maybe = self.first[low[:size]]
+            maybe = among(low[:size], self.first)
             if bounded and self.glued.any():
                 # inside a word no form may begin, whatever its kind
-                inside = self.word[low[1:size]] & self.glued[buffers.data[:-1]]
+                inside = among(low[1:size], self.word) & among(buffers.data[:-1], self.glued)
                 inside[buffers.offsets[1:-1][(buffers.offsets[1:-1] > 0) & (buffers.offsets[1:-1] < size)] - 1] = False
-                maybe[1:] &= ~inside
+                maybe = np.concatenate([maybe[:1], maybe[1:] & ~inside])
             places = np.flatnonzero(maybe)
             found += [trie.find(low, windows, places) for trie in self._ahead]
         at = np.concatenate([place for place, _ in found])

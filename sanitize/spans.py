@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 _STEPS = 64  # windows of 8 bytes that are looked at one by one; beyond, all bytes of the column are
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_SHORT = 12  # bytes of a text that Arrow keeps in its view
 GONE = 127  # in place of what is not to be seen: no pattern matches a control byte
 _OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
 
@@ -67,16 +69,39 @@ def pieces(offsets: I64, size: int = 1 << 20) -> Iterator[tuple[int, int]]:
 def matches(buffers: Buffers, pattern: str) -> tuple[I64, I64]:
     """First and last + 1 byte (in `buffers.data`) of every leftmost match, ascending, never across two texts."""
     texts = pl.Series(buffers.column())
-    marked = Buffers.of(arrow(texts.str.replace_all(pattern, "\x01$0\x02")))
-    marks = np.flatnonzero(marked.data <= _CLOSE)
-    opens, closes = marks[::2], marks[1::2]
-    paired = len(opens) == len(closes) and (marked.data[opens] == _OPEN).all() and (marked.data[closes] == _CLOSE).all()
-    if not paired or len(marks) != len(marked.data) - len(buffers.data):
+    blocks = _blocks(texts.str.replace_all(pattern, "\x01$0\x02"))
+    size, marks, marked = 0, list[I64](), list[U8]()
+    for block in blocks:
+        here = np.flatnonzero(block <= _CLOSE)
+        marks.append(here + size)
+        marked.append(block[here])
+        size += len(block)
+    places, which = np.concatenate(marks), np.concatenate(marked)
+    opens, closes = places[::2], places[1::2]
+    paired = len(opens) == len(closes) and (which[::2] == _OPEN).all() and (which[1::2] == _CLOSE).all()
+    if not paired or len(places) != size - len(buffers.data):
         # the texts hold control bytes of their own: scan a copy without them, of the same length
         table = bytes(GONE if byte <= _CLOSE else byte for byte in range(256))
         return matches(Buffers(translated(buffers.data, table), buffers.offsets), pattern)
     order = 2 * np.arange(len(opens))
     return opens - order, closes - order - 1
+
+
+def _blocks(texts: pl.Series) -> list[U8]:
+    """The bytes of a column, text after text, where they lie: to make one column of them would copy all."""
+    views = texts.to_arrow(compat_level=pl.CompatLevel.newest())
+    if views.type == pa.string_view() and len(views):
+        # of each text its length, four bytes of it, and where it begins: in which block, and behind how many bytes
+        _, told, *blocks = views.buffers()
+        length, _, block, behind = np.frombuffer(told, np.int32, 4 * len(views), 16 * views.offset).reshape(-1, 4).T
+        sizes = np.array([len(one) for one in blocks], np.int64)
+        far = length > _SHORT
+        starts = np.concatenate([[0], np.cumsum(length, dtype=np.int64)])
+        if (far | (length == 0)).all() and starts[-1] == sizes.sum():
+            begin = np.cumsum(sizes) - sizes
+            if (begin[block[far]] + behind[far] == starts[:-1][far]).all():
+                return [np.frombuffer(one, np.uint8) for one in blocks] or [np.empty(0, np.uint8)]
+    return [Buffers.of(arrow(texts)).data]
 
 
 def cut(buffers: Buffers, starts: I64, stops: I64) -> pa.LargeStringArray:
@@ -167,6 +192,11 @@ def translated(data: npt.NDArray[np.uint8], table: bytes, more: int = 0) -> npt.
     eight bytes for each."""
     made = data.tobytes().translate(table)
     return np.frombuffer(made + bytes(more) if more else made, np.uint8)
+
+
+def among(data: npt.NDArray[np.uint8], table: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which bytes are some of 256, by a table of these."""
+    return translated(data, table.tobytes()).view(np.bool_)
 
 
 class _Eights:

@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -73,6 +74,28 @@ def test_matches_are_those_of_python_in_every_text_on_its_own(texts: list[str], 
         expected += [(base + len(text[:start].encode()), base + len(text[:stop].encode())) for start, stop in spans]
         base += len(text.encode())
     assert list(zip(starts.tolist(), stops.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("lengths", [[40] * 5000, [40, 0] * 2000, [0] * 9, [40, 3] * 50, [13], [12]])
+@pytest.mark.parametrize("before", [0, 1])
+def test_matches_in_long_texts_are_read_where_they_lie(lengths: list[int], before: int) -> None:
+    texts = [("ab1 é" * 9)[:length] for length in lengths]
+    buffers = Buffers.of(column(texts, before))
+    starts, stops = matches(buffers, "[0-9]")
+    joined = "".join(texts).encode()
+    assert starts.tolist() == [one.start() for one in re.finditer(b"[0-9]", joined)]
+    assert stops.tolist() == (starts + 1).tolist()
+    blocks = spans._blocks(pl.Series(texts))
+    assert b"".join(map(bytes, blocks)) == joined
+    assert (len(blocks) > 1) == (sum(lengths) > 10_000), "several only where they come in their order, without a copy"
+
+
+def test_blocks_that_are_not_all_of_a_column_in_its_order_are_not_taken_for_it() -> None:
+    long = pl.Series([str(number) * 20 for number in range(100)])
+    short = pl.Series(["a" * 10, "b" * 10])
+    others = [long.reverse(), long[10:], long.head(90), long.gather([3, 3]), pl.concat([long, long])[5:150], long.filter(long > "5")]
+    for some in [*others, pl.concat([long[10:12].head(1), short], rechunk=True), pl.concat([pl.Series(["c" * 20] * 2).head(1), short])]:
+        assert b"".join(map(bytes, spans._blocks(some))) == "".join(some.to_list()).encode()
 
 
 @pytest.mark.parametrize(

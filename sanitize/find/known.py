@@ -27,7 +27,7 @@ from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import every_kind
 from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.part import Column, Finder, Spans
-from sanitize.spans import I64, Buffers, arrow, ascii_lower, cut_nested
+from sanitize.spans import I64, Buffers, among, arrow, ascii_lower, cut_nested
 
 NAME = "known"
 SURE = 0.9  # names of this score or more were told by a header line, and are looked for everywhere
@@ -127,7 +127,7 @@ class Folded:
     """A column of texts in which every run of white space is one blank, and the way back."""
 
     def __init__(self, buffers: Buffers) -> None:
-        white = _WHITE[buffers.data]
+        white = among(buffers.data, _WHITE)
         stays = ~white
         if len(white):
             stays[1:] |= ~white[:-1]

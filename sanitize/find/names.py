@@ -48,7 +48,7 @@ from sanitize.lexicon import (
     lexicon,
 )
 from sanitize.part import Column, Finder, Spans
-from sanitize.spans import I64, Buffers, arrow, cut, ranges
+from sanitize.spans import I64, Buffers, among, arrow, cut, ranges
 from sanitize.words import Spoken, spoken
 
 Mask = npt.NDArray[np.bool_]
@@ -187,7 +187,7 @@ class _Words:
         self.upper = _UPPER[head] & (length > 1) & _UPPER[tail] & _UPPER[second]
         self.lower = _LOWER[head]
         digit = np.zeros(count, np.bool_)
-        places = np.flatnonzero(_DIGIT[buffers.data])
+        places = np.flatnonzero(among(buffers.data, _DIGIT))
         if len(places):
             digit[np.searchsorted(self.start, places, side="right") - 1] = True
         self.digit = digit

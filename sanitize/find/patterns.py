@@ -346,8 +346,15 @@ def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
 def _pattern(seen: Buffers, kinds: list[Kind]) -> str:
     """The alternation of kinds for a column of texts; what needs something that no text holds is left out, which finds the same."""
     texts = pl.Series(seen.column())
-    pairs = [pair for kind in kinds for pair in kind.gate or (("", kind.pattern),)]
-    return "|".join(form for needs, form in pairs if not needs or texts.str.contains(needs).any())
+    pairs = [pair for kind in kinds for pair in kind.gate or (((), kind.pattern),)]
+    return "|".join(form for needs, form in pairs if _held(texts, needs))
+
+
+def _held(texts: pl.Series, needs: tuple[str, ...]) -> bool:
+    """Whether one text matches all of these."""
+    for one in needs:
+        texts = texts.filter(texts.str.contains(one))
+    return not needs or len(texts) > 0
 
 
 def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:

@@ -41,7 +41,7 @@ from sanitize.keyed import Key
 from sanitize.kinds.kind import every_kind
 from sanitize.part import Column, Finder, Spans
 from sanitize.shards import tree_sha256
-from sanitize.spans import I64, Buffers, bytes_at, matches
+from sanitize.spans import I64, Buffers, among, bytes_at, matches
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
 # recognisers whose every match holds a digit or an @, and has no white space next to a character of a word at its edges (held by a test)
@@ -355,7 +355,7 @@ def _windows(buffers: Buffers) -> Piece:
     at, _ = matches(buffers, _ANCHOR)
     text_no = np.searchsorted(buffers.offsets, at, side="right") - 1
     first, last = buffers.offsets[text_no], buffers.offsets[text_no + 1]
-    white = np.flatnonzero(_WHITE[buffers.data])
+    white = np.flatnonzero(among(buffers.data, _WHITE))
     low, high = np.maximum(at - _BEFORE, first), np.minimum(at + _AFTER, last)
     before = np.append(white, -1)[np.searchsorted(white, low) - 1] + 1 if len(white) else np.zeros_like(low)
     after = np.append(white, len(buffers.data))[np.searchsorted(white, high)]

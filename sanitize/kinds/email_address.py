@@ -71,15 +71,16 @@ _SPOKEN = (
 # `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
 # no host here, as the candidate would take a URL along
 _ARCHIVED = rf"{_PLAIN} at (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
-_LEAD = "(?:[<(] ?|[mMoOcCrR]: ?|From )"  # of a field's name its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
+_LEAD = "(?:[<(] ?|[mMoOcCrR]: ?)"  # of a field's name its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
 _GATE = (  # with what a text must hold for each form
-    (" dot | DOT | Dot ", _SPOKEN),
+    ((" dot | DOT | Dot ",), _SPOKEN),
     (
-        f"=40|{_ENTITY}",
+        (f"=40|{_ENTITY}",),
         rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|{_ENTITY}){_HOST}",
     ),
-    (_LEAD + _ARCHIVED, _LEAD + _ARCHIVED),
-    ("", rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
+    (("[<(:] ?" + _ARCHIVED, _LEAD + _ARCHIVED), _LEAD + _ARCHIVED),
+    (("From " + _ARCHIVED,), "From " + _ARCHIVED),
+    ((), rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
 )
 _FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _OPENING = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ")  # of a mail in an mbox, around it
@@ -328,6 +329,6 @@ KIND = Kind(
     split=_split,
     # `bob@example.com2nd` and `bob@example.com_x` hold an address all the same
     not_after=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-    lead=f"=3D|{_ESCAPED}|{_LEAD}",
+    lead=f"=3D|{_ESCAPED}|{_LEAD}|From ",
     rank=20,
 )

@@ -61,8 +61,9 @@ class Kind:
                none). A value of one part keeps nothing.
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
-    gate       The pattern's alternatives in their order, each behind a regular expression that a text must match for it (empty: none need
-               to); one that no text matches is left out. For what few texts hold and many letters begin: a look for it is far cheaper.
+    gate       The pattern's alternatives in their order, each behind the regular expressions that one text must match, all of them, for
+               it; one that no text does is left out. For what few texts hold and many letters begin: a look for it is far cheaper. The
+               first is the cheapest where it begins with one of three bytes or less; the next is asked of what that leaves.
     telling    True for identity forms that are no common word, so that the leak check may look for them wherever they stand; it leaves the
                others alone. Default: all.
     not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
@@ -96,7 +97,7 @@ class Kind:
     opaque: bool = False
     lead: str | None = None
     trail: str | None = None
-    gate: tuple[tuple[str, str], ...] = ()
+    gate: tuple[tuple[tuple[str, ...], str], ...] = ()
     doubtful: Callable[[pl.Series], pl.Series] | None = None
     context: Callable[[pl.DataFrame], pl.Series] | None = None
     common: bool = False

@@ -74,10 +74,10 @@ _PARTS = (  # head and neck stay, body and tail are drawn
 )
 _GATE = (
     (
-        "ccount[Kk]ey=|SharedAccessKey=|aws_secret_|AWS_SECRET_|ecretAccessKey|:AA",
+        ("ccount[Kk]ey=|SharedAccessKey=|aws_secret_|AWS_SECRET_|ecretAccessKey|:AA",),
         "|".join([*map("".join, _NAMED), rf"(?:{BOUND}|/bot){_BOT}"]),
     ),
-    ("", rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@"),
+    ((), rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@"),
 )
 _HEX = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
 

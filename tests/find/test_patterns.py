@@ -12,9 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sanitize.find.patterns import Found, Patterns
+from sanitize.find.patterns import Found, Patterns, _pattern
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import BOUND, WORD, Kind, every_kind, kinds, known_countries
+from sanitize.spans import Buffers
 
 KEY = Key.from_seed(7)
 FINDER = Patterns(KEY)
@@ -579,3 +580,11 @@ def test_spellings_of_one_value_share_an_id_and_kinds_do_not() -> None:
 def test_a_section_is_never_an_address() -> None:
     found = Patterns(KEY).run(pa.array(["From: bo@example.org\nann.roe@example.com: dee@example.net\n\nbody\n"], pa.large_string()))
     assert [found.section_names[section] for section in found.section] == ["from", "header", "header"]
+
+
+def test_a_form_is_looked_for_where_one_text_holds_all_that_it_needs() -> None:
+    scanned, archived = "X-Virus-Scanned: amavisd-new at lists.example.org", "Cc: bob at lists.example.org"
+    mail = [kinds()["EMAIL_ADDRESS"]]
+    form = next(form for needs, form in mail[0].gate if len(needs) > 1)
+    for texts, there in (([scanned], False), ([scanned, "a: b", "Cc: bob"], False), (["a", archived], True), ([], False)):
+        assert (form in _pattern(Buffers.of(column(texts)), mail)) == there
