@@ -38,7 +38,7 @@ from sanitize.plan import Blacklist
 from sanitize.publish import Job, hashed, perform
 from sanitize.shards import Documents, sha256, table_writer
 from sanitize.spans import Buffers, arrow, pieces
-from sanitize.words import Spoken, spoken, touched
+from sanitize.words import Apart, Spoken, spoken, touched
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -58,7 +58,6 @@ DEGREES = pa.schema([pa.field("gram", pa.int64()), pa.field("users", pa.int64())
 DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
 _WAITING = 500  # small tables that wait to be one
 _BLOCK = 1 << 18  # rows of the list at a time
-_MANY = 2  # parts, or more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,21 +108,24 @@ def _words_seen(task: SeenTask, user_of: I32, hashes: I64, write: Callable[[U64,
     found = occurrences_of(task.occurrences if task.kinds else None, task.kinds)
     unsaid = _unsaid(task)
     spelled, direct, counted = [SPELLED.empty_table()], [DIRECT.empty_table()], np.zeros(task.last - task.first, np.bool_)
-    read = 0
+    read, apart = 0, Apart()
     degrees = Degrees(task.k, write) if task.k > 1 else None
     with contextlib.ExitStack() as files:
         said = files.enter_context(table_writer(task.folder / "said.parquet", SAID)) if task.more else None
         for docs, cells, texts in _pieces(texts_of(task.documents, task.leaves, task.first, task.last, task.gone)):
             buffers = Buffers.of(texts)
-            words = spoken(buffers)
+            words = spoken(buffers, apart)
             if unsaid.height:
                 words.hashes[_touching(buffers, words, here(unsaid, docs, cells))[0]] = 0
-            rows = np.flatnonzero(words.hashes)
+            rows, said_by, hashed_as = np.arange(len(words.hashes)), words.text_no, words.hashes
+            if not hashed_as.all():
+                rows = np.flatnonzero(hashed_as)
+                said_by, hashed_as = said_by[rows], hashed_as[rows]
             read += len(rows)
             counted[docs - task.first] = True
             if degrees is not None:
                 users = user_of[docs - task.first]
-                place, new = degrees.add(words.hashes[rows], users[words.text_no[rows]])
+                place, new = degrees.add(hashed_as, users[said_by])
                 spelled.append(pa.table([words.hashes[rows[new]].view(np.int64), words.spelled(buffers, rows[new])], schema=SPELLED))
                 if said is not None:
                     numbers = np.zeros(len(words.hashes) + len(users), np.int32)
@@ -167,7 +169,7 @@ def _grams_seen(task: SeenTask, said: tuple[Path, Path], users: int, write: Call
                     head[begins] = heads[size - 2].of(grams)
             counted.add(grams, user[begins])
     counted.done()
-    return counted.parts if isinstance(counted, Pairs) else _MANY
+    return counted.parts
 
 
 @dataclass(frozen=True)

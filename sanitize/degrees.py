@@ -9,6 +9,7 @@ table that fits no cache takes 200.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,8 @@ class Degrees:
     What is counted goes to `out` at the end, and whenever the slots would take more than `most` bytes: all pairs of a number and a user,
     and for a number that is full one pair with -1. Whoever reads what came out in several parts puts them together.
     """
+
+    parts: ClassVar[int] = 2  # what goes out is in no order, and a number may be in two pieces: as much to put together as several parts
 
     def __init__(self, k: int, out: Callable[[U64, I32], None], most: int = 384 << 20) -> None:
         assert k > 1

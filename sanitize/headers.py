@@ -239,7 +239,7 @@ class HeaderLines:
     ) -> None:
         """Write down the lines of some spans: span `rows[i]` stands in line `which[i]`, whose name is `names[code]`."""
         number = {name: place for place, name in enumerate(self.names)}
-        for name in names.unique(maintain_order=True):
+        for name in names:
             number.setdefault(name, len(number))
         self.names[:] = number
         known = np.array([number[name] for name in names], np.int32)[code]
@@ -262,16 +262,15 @@ def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
     # most lines of a body cannot belong to a field, by their first bytes
     rows = np.flatnonzero(~top)
     begin = begin[rows]
-    first = buffers.data[begin]
-    ahead = np.minimum(begin[:, None] + np.arange(1, 18), len(buffers.data) - 1)
-    maybe = _SOFT[first] | (_MAYBE[first] & (buffers.data[ahead] == 58).any(axis=1))
-    rows = rows[maybe]
+    soft, opens = _may_belong(buffers.data, begin)
+    rows = rows[soft | opens]
     if len(rows):
-        # the texts of these alone
-        texts, place = np.unique(text_no[rows], return_inverse=True)
-        some = Buffers.of(cut(buffers, buffers.offsets[texts], buffers.offsets[texts + 1]))
-        shift = buffers.offsets[texts] - some.offsets[:-1]
-        _of_quoted(found, rows, some, starts[rows] - shift[place], place, top_end[texts] - shift, shift)
+        # the bodies of these alone
+        new = np.append(True, np.diff(text_no[rows]) != 0)
+        texts, place = text_no[rows[new]], np.cumsum(new) - 1
+        some = Buffers.of(cut(buffers, top_end[texts], buffers.offsets[texts + 1]))
+        shift = top_end[texts] - some.offsets[:-1]
+        _of_quoted(found, rows, some, starts[rows] - shift[place], place, shift)
     return found
 
 
@@ -312,9 +311,18 @@ def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, beg
     found.put(rows, line, stop, np.where(is_field[code], colon, -1), lists[code], names.fill_null(HEADER), code, which)
 
 
-def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, text_no: I64, top_end: I64, shift: I64) -> None:
-    """The same for blocks that stand forwarded or quoted in a body; a span outside any stays as it was. `shift` is how far each text of
-    `buffers` stands from its place in the column."""
+def _may_belong(data: npt.NDArray[np.uint8], begin: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """By the first bytes of each line: whether it may be marked or folded, and whether else it may be a field."""
+    first = data[begin]
+    soft, opens = _SOFT[first], _MAYBE[first]
+    rows = np.flatnonzero(opens & ~soft)
+    opens[rows] = (data[np.minimum(begin[rows, None] + np.arange(1, 18), len(data) - 1)] == 58).any(axis=1)
+    return soft, opens
+
+
+def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, text_no: I64, shift: I64) -> None:
+    """The same for blocks that stand forwarded or quoted in a body; a span outside any stays as it was. `buffers` are bodies, and `shift`
+    is how far each stands from its place in the column."""
     data = buffers.data
     begins = np.zeros(len(data) + 1, np.bool_)
     begins[1:] = data == 10
@@ -324,14 +332,14 @@ def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, tex
     own = np.searchsorted(line, starts, side="right") - 1
     ends = np.append(line[1:], len(data))
     soft = _SOFT[data[line]]
-    soft[np.searchsorted(line, buffers.offsets[:-1][buffers.lengths > 0])] = False
+    edges = np.searchsorted(line, buffers.offsets)
+    soft[edges[:-1]] = False
     # around every line that holds a span: up to a line that can begin a field, down to the end of what may be folded, and one neighbour
     held, where = np.unique(own, return_inverse=True)
     hard = np.flatnonzero(~soft)
     at = np.searchsorted(hard, held, side="right")
     text_of_held = text_no[np.searchsorted(own, held)]
-    first_line = np.searchsorted(line, top_end[text_of_held])
-    last_line = np.searchsorted(line, buffers.offsets[text_of_held + 1]) - 1
+    first_line, last_line = edges[text_of_held], edges[text_of_held + 1] - 1
     low = np.maximum(hard[at - 1] - 1, first_line)
     high = np.minimum(np.append(hard, len(line))[at], last_line)
     # the lines of all these ranges, which ascend, each once
@@ -339,12 +347,28 @@ def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, tex
     many = np.maximum(high - low + 1, 0)
     near = np.repeat(low - np.append(0, np.cumsum(many)[:-1]), many) + np.arange(many.sum())
     text_of = np.repeat(text_of_held, many)
-    shown = pl.Series(cut(buffers, line[near], ends[near]))
-    field = shown.str.extract(_QUOTED_FIELD)
-    is_field = field.is_not_null().to_numpy()
-    marks = np.asarray(arrow(shown.str.extract(_MARKS)).dictionary_encode().indices, np.int64)
+    marked, opens = _may_belong(data, line[near])
+    some = np.flatnonzero(marked | opens)
+    colon = ends[near]
+    colon[some] = first_after(buffers, 58, line[near[some]], colon[some])
+    some = some[colon[some] < ends[near[some]]]
+    # what stands before a colon is one of few
+    before = cut(buffers, line[near[some]], colon[some] + 1).dictionary_encode()
+    names = pl.Series(before.dictionary).str.extract(_QUOTED_FIELD).str.to_lowercase()
+    names = pl.Series([_ENGLISH.get(name) for name in names.to_list()], dtype=pl.String)
+    code = np.full(len(near), -1)
+    code[some] = np.asarray(before.indices)
+    is_field = np.append(names.is_not_null().to_numpy(), False)[code]
+    # marks are rare; a line without any is of depth -1
+    first = data[line[near]]
+    quoted = np.flatnonzero((first == 62) | (first == 32) & (data[np.minimum(line[near] + 1, len(data) - 1)] == 62))
+    marks = np.full(len(near), -1)
+    depth = pl.Series(cut(buffers, line[near[quoted]], ends[near[quoted]])).str.extract(_MARKS)
+    marks[quoted] = np.asarray(arrow(depth).dictionary_encode().indices)
     joins = np.append(False, (np.diff(near) == 1) & (np.diff(text_of) == 0) & (np.diff(marks) == 0))  # with the line above, of one depth
-    goes_on = shown.str.contains(_QUOTED_FOLD).to_numpy() & ~is_field & joins
+    goes_on = np.zeros(len(near), np.bool_)
+    folds = np.flatnonzero(marked & ~is_field & joins)
+    goes_on[folds] = pl.Series(cut(buffers, line[near[folds]], ends[near[folds]])).str.contains(_QUOTED_FOLD).to_numpy()
     head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(near))))
     heads = np.flatnonzero(~goes_on)
     last = np.append(heads[1:], len(near)) - 1  # the last line of what begins at each of `heads`
@@ -359,16 +383,14 @@ def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, tex
     if not len(chosen):
         return
     mine, ending = mine[chosen], ending[chosen]
-    said = arrow(field.gather(mine).str.to_lowercase()).dictionary_encode()
-    names, code = pl.Series(said.dictionary).replace_strict(_ENGLISH), np.asarray(said.indices, np.int64)
-    colon = line[near[mine]] + shown.gather(mine).str.find(":", literal=True).to_numpy().astype(np.int64)
     lists = np.array([name in _QUOTED_LISTS for name in names])
     back = np.full(len(held), -1)
     back[chosen] = np.arange(len(chosen))
     inside = back[where] >= 0
     moved = shift[text_of_held[chosen]]
     start, stop = line[near[mine]] + moved, ends[near[ending]] + moved
-    found.put(rows[inside], start, stop, colon + moved, lists[code], names, code, back[where[inside]])
+    code = code[mine]
+    found.put(rows[inside], start, stop, colon[mine] + moved, lists[code], names.fill_null(HEADER), code, back[where[inside]])
 
 
 @dataclass(frozen=True, repr=False)
@@ -400,7 +422,10 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     """The entry of every span that stands in a header line; spans ascend. An entry is what stands between commas or semicolons outside
     quotes, comments and `<` `>`; in `Roe, Ann <ann@example.com>` the comma behind a single word belongs to the name."""
     data, last_byte = buffers.data, len(buffers.data) - 1
-    wrapped = (starts > 0) & (stops <= last_byte) & (data[starts - 1] == 60) & (data[np.minimum(stops, max(last_byte, 0))] == 62)
+    wrapped = np.zeros(len(starts), np.bool_)
+    opened = np.flatnonzero((starts > 0) & (stops <= last_byte))
+    opened = opened[data[starts[opened] - 1] == 60]
+    wrapped[opened] = data[stops[opened]] == 62
     head, tail = starts - wrapped, stops + wrapped
     nothing = np.zeros(len(starts), np.int64)
     found = Recipients(head.copy(), tail.copy(), head.copy(), tail.copy(), nothing, nothing.copy())
@@ -414,19 +439,20 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
         return found
     # a line without a separator is one entry
     value = lines.colon[mine] + 1
-    one = np.flatnonzero(np.append(True, np.diff(value) != 0))
-    end, one = lines.stop[mine][one], value[one]
+    new = np.append(True, np.diff(value) != 0)
+    which = np.cumsum(new) - 1
+    end, one = lines.stop[mine[new]], value[new]
     values = Buffers.of(cut(buffers, one, end))
     marks = np.flatnonzero(among(values.data, _MARKED))
     kind = values.data[marks]
     parts = _SEPARATOR[kind]
     bounds = np.searchsorted(marks, values.offsets)
     several = np.diff(np.append(0, np.cumsum(parts))[bounds]) > 0
-    which = np.searchsorted(one, value)
     single = mine[~several[which]]
     found.head[single] = lines.colon[single] + 1
     found.entries[single] = 1
-    mine = mine[several[which]]
+    left = several[which]
+    mine, which = mine[left], (np.cumsum(several) - 1)[which[left]]
     if not len(mine):
         return found
     # what separates: all that does outside `<` `>`, and in a value with quotes, comments or odd brackets what is no part of a token
@@ -449,7 +475,6 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     begin, stop = np.sort(np.concatenate([top, single + 1])), np.sort(np.concatenate([bottom, single]))
     line_of = np.searchsorted(top, begin, side="right") - 1
     one = one[several]
-    which = np.searchsorted(one, lines.colon[mine] + 1)
     # `Roe, Ann <...>`: a word alone, before a comma, and a piece with brackets that is of the same line
     angles = marks[kind == 60]
     bare = np.diff(np.searchsorted(angles, np.column_stack([begin, stop])), axis=1)[:, 0] == 0
@@ -474,12 +499,11 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     entry_head, entry_tail = begin[full] + lead[full] + shift[line_of], stop[full] - trail[full] + shift[line_of]
     first = np.searchsorted(line_of, np.arange(len(one) + 1))
     entry = np.searchsorted(entry_head, starts[mine], side="right") - 1
-    line = which
-    last = entry == first[line + 1] - 1
+    last = entry == first[which + 1] - 1
     found.head[mine], found.tail[mine] = entry_head[entry], entry_tail[entry]
-    found.before[mine] = np.where(entry == first[line], entry_head[entry], entry_tail[np.maximum(entry - 1, 0)])
+    found.before[mine] = np.where(entry == first[which], entry_head[entry], entry_tail[np.maximum(entry - 1, 0)])
     found.next[mine] = np.where(last, entry_tail[entry], entry_head[np.minimum(entry + 1, len(entry_head) - 1)])
-    found.place[mine], found.entries[mine] = entry - first[line], first[line + 1] - first[line]
+    found.place[mine], found.entries[mine] = entry - first[which], first[which + 1] - first[which]
     return found
 
 

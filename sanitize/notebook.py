@@ -135,7 +135,7 @@ def _explain(one: _Result) -> Sheet:
         ("columns", ", ".join(f"{column['name']}: {column['policy']}" for column in one["columns"])),
         ("estimate", f"{estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private"),
         ("sampled", f"the first {one['sampled']:,} documents, sanitized in a temporary folder; nothing was written"),
-        *(("missing", said) for said in one.get("missing", ())),
+        *((name, said) for name, key in (("missing", "missing"), ("note", "notes")) for said in one.get(key, ())),
         *((pair["kind"], f"{pair['before']} → {pair['after']} (by shape)") for pair in one["pairs"]),
     ]
     return Sheet(title="sanitize explain", facts=facts, head=_KINDS, rows=_kinds(one["sample"]["by_kind"]))

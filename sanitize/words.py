@@ -33,6 +33,7 @@ _ALONE = np.zeros(1 << 16, np.bool_)
 for _low, _high in ((0xE0B8, 0xE0BB), (0xE180, 0xE181), (0xE19E, 0xE19F), (0xE2BA, 0xE9BF), (0xEFA4, 0xEFAB), (0xF0A0, 0xF0BF)):
     _ALONE[_low : _high + 1] = True
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # the first so many bytes of a little-endian word
+_RUNS = 1 << 16  # runs that are remembered, or a column's more
 _BLOCK = 16_384  # words at a time: the columns then stay in the second-level cache
 _MULTIPLY = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), as in `mixed`
 _MULTIPLY_2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -83,8 +84,40 @@ class Spoken:
         return arrow(pl.Series(cut(buffers, self.start[rows], self.stop[rows])).str.to_lowercase())
 
 
-def spoken(buffers: Buffers) -> Spoken:
-    """All words of every text, by Unicode's rules."""
+class Apart:
+    """The words of runs of bytes that hold more than ASCII, each run taken apart once, for columns that come one after the other: the
+    same few come again and again, and to take one apart costs as much as a thousand others."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._hashes = np.empty(0, np.uint64)  # of the runs, ascending
+        self._row = np.empty(0, np.int64)
+        self.many, self.at = np.empty(0, np.int64), np.empty(0, np.int64)  # how many words each run has, and where they stand below
+        self.low, self.long, self.known = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64)
+
+    def of(self, buffers: Buffers, start: I64, stop: I64, hashes: U64) -> I64:
+        """The row of each run in `many` and `at`."""
+        if len(self._hashes) > _RUNS:
+            self._forget()
+        distinct, first, same = np.unique(hashes, return_index=True, return_inverse=True)
+        new = np.flatnonzero(~np.isin(distinct, self._hashes))
+        if len(new):
+            rows = np.sort(first[new])
+            many, low, long, known = _taken_apart(cut(buffers, start[rows], stop[rows]))
+            self._row = np.append(self._row, np.arange(len(self.many), len(self.many) + len(rows)))
+            self._hashes = np.append(self._hashes, hashes[rows])
+            order = np.argsort(self._hashes)
+            self._hashes, self._row = self._hashes[order], self._row[order]
+            self.at = np.append(self.at, len(self.low) + np.cumsum(many) - many)
+            self.many, self.low = np.append(self.many, many), np.append(self.low, low)
+            self.long, self.known = np.append(self.long, long), np.append(self.known, known)
+        return self._row[np.searchsorted(self._hashes, distinct)][same]
+
+
+def spoken(buffers: Buffers, apart: Apart | None = None) -> Spoken:
+    """All words of every text, by Unicode's rules. Whoever asks for one column after the other hands over the same `apart`."""
     size = len(buffers.data)
     raw = translated(buffers.data, WORD_BYTES, 8)
     start, stop = _runs_of(raw[:size] != 0, buffers.offsets)
@@ -94,25 +127,26 @@ def spoken(buffers: Buffers) -> Spoken:
         # runs that hold more than ASCII are taken apart by Unicode's rules, each that is written in one way once
         wide = np.searchsorted(start, beyond, side="right") - 1
         wide = wide[np.append(True, np.diff(wide) != 0)]
-        _, first, same = np.unique(hashes[wide], return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        first, same = wide[first[order]], np.argsort(order)[same]
-        many, low, long, known = _taken_apart(cut(buffers, start[first], stop[first]))
-        at = np.cumsum(many) - many  # where the words of each begin
+        apart = Apart() if apart is None else apart
+        row = apart.of(buffers, start[wide], stop[wide], hashes[wide])
+        many, at = apart.many[row], apart.at[row]
         if (many == 1).all():
-            start[wide] += low[same]
-            stop[wide] = start[wide] + long[same]
-            hashes[wide] = known[same]
+            start[wide] += apart.low[at]
+            stop[wide] = start[wide] + apart.long[at]
+            hashes[wide] = apart.known[at]
         else:
-            times = np.ones(len(start), np.int64)
-            times[wide] = many[same]
-            begin = np.cumsum(times) - times
-            start, stop, hashes = np.repeat(start, times), np.repeat(stop, times), np.repeat(hashes, times)
-            each, word = ranges(at[same], at[same] + many[same])
-            put = begin[wide][each] + word - at[same][each]
-            start[put] += low[word]
-            stop[put] = start[put] + long[word]
-            hashes[put] = known[word]
+            begin = wide + np.cumsum(many - 1) - (many - 1)  # where the words of each come to stand
+            each, word = ranges(at, at + many)
+            put = begin[each] + word - at[each]
+            # from what each place takes its word: the next run, the same again, or one behind those without words
+            step = np.ones(len(start) + int((many - 1).sum()) + 1, np.int64)
+            np.add.at(step, begin[many == 0], 1)
+            step[put[word > at[each]]] = 0
+            of = np.cumsum(step[:-1]) - 1
+            start, stop, hashes = start[of], stop[of], hashes[of]
+            start[put] += apart.low[word]
+            stop[put] = start[put] + apart.long[word]
+            hashes[put] = apart.known[word]
     counts = np.diff(np.searchsorted(start, buffers.offsets))
     return Spoken(np.repeat(np.arange(len(counts), dtype=np.int32), counts), start, stop, hashes)
 
@@ -152,8 +186,8 @@ def _runs_of(inside: npt.NDArray[np.bool_], offsets: I64, between: I64 | None = 
     edge[1:] ^= inside
     # a word ends with its text, whatever follows in the buffer
     cuts = offsets[1:-1] if between is None else np.concatenate([offsets[1:-1], between])
-    cuts = np.unique(cuts[(cuts > 0) & (cuts < size)])
-    glued = cuts[inside[cuts] & inside[cuts - 1]]
+    cuts = cuts[(cuts > 0) & (cuts < size)]
+    glued = np.unique(cuts[inside[cuts] & inside[cuts - 1]])
     marks = np.flatnonzero(edge)
     if len(glued):
         marks = np.insert(marks, np.repeat(np.searchsorted(marks, glued), 2), np.repeat(glued, 2))

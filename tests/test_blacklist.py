@@ -469,3 +469,38 @@ def test_who_is_to_be_forgotten_is_on_no_list(tmp_path: Path) -> None:
     after = {row[0] for row in listed(tmp_path / "work", again)}
     # plain, words and of are said by both; nothing is said across what is gone
     assert after == {"at", "bob", "example", "org", "bob example org"}
+
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def real(name: str) -> list[tuple[User, str]]:
+    """Texts of a corpus that is not ours to keep, each with its user."""
+    path = DATA / name
+    if not path.exists():
+        pytest.skip("the shared corpora are not here")
+    if path.suffix == ".parquet":
+        rows = pq.read_table(path, columns=["h_from", "raw"])
+        rows = rows.take(list(range(0, len(rows), max(1, len(rows) // 200)))).to_pylist()
+        return [(row["h_from"], row["raw"].decode("latin-1")) for row in rows]
+    found: list[tuple[User, str]] = []
+    for row in map(json.loads, path.read_text("utf-8").splitlines()[:100]):
+        if "comments" in row:
+            found += [(row["author"], json.dumps(comment, ensure_ascii=False)) for comment in row["comments"]]
+        else:
+            found.append((json.dumps(row["personality"], sort_keys=True), row["response"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["users/newsgroups20.parquet", "users/synthpai_authors.jsonl", "users/llmprivacy_synthetic.jsonl", "mail/enron.parquet"]
+)
+def test_on_real_texts_the_list_is_that_of_a_slow_reading(name: str, tmp_path: Path) -> None:
+    texts = real(name)
+    pq.write_table(pa.table({"user_id": [user for user, _ in texts], "text": [text for _, text in texts]}), tmp_path / "in.parquet")
+    found, summary = made(tmp_path, [tmp_path / "in.parquet"], 2, 3, "blacklist.direct=false", rows_per_shard=len(texts) // 2)
+    expected = slow_indirect(((user, [text]) for user, text in texts), 2, 3)
+    assert summary["blacklist"]["documents"] == len(texts)
+    # a difference is counted, not shown: it would be words of people
+    assert (len(found - expected), len(expected - found)) == (0, 0)
+    assert min(Counter(row[1] for row in found)[size] for size in (1, 2, 3)) > 100  # each size is asked for something

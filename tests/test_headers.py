@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sanitize.headers import sections
+from sanitize.headers import header_lines, sections
 from sanitize.spans import Buffers
 
 CASES: list[tuple[str, list[str | None]]] = [
@@ -107,3 +107,37 @@ def test_texts_without_any_line_feed_or_colon() -> None:
 
 def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
     assert look(["X: y\nZ: \r\n^nobody", "X: y\nZ: ^z"]) == [["header"], ["z"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        # a field of a quoted block has a field beside it, of the same depth of quoting
+        ("Hi\nFrom: ^a\nTo: ^b\n", ["from", "to"]),
+        ("Hi\n> From: ^a\n> To: ^b\n", ["from", "to"]),
+        ("Hi\n > From: ^a\n > To: ^b\n", ["from", "to"]),
+        ("Hi\nFrom: ^a\n> To: ^b\n", [None, None]),
+        ("Hi\nFrom: ^a\n > To: ^b\n", [None, None]),
+        ("Hi\n> From: ^a\n> > To: ^b\n", [None, None]),
+        ("Hi\n > From: ^a\n> To: ^b\n", [None, None]),
+        ("Hi\n> From: ^a\nTo: ^b\n", [None, None]),
+        ("Hi\nFrom: ^a\n To: ^b\n", ["from", "to"]),
+        # folded lines stand at the depth of their field
+        ("Hi\n> From: x\n> To: a,\n>   ^b\n", ["to"]),
+        ("Hi\nFrom: x\nTo: a,\n  ^b\n", ["to"]),
+        ("Hi\n> From: x\n> To: a,\n  ^b\n", [None]),
+        ("Hi\n > From: x\n > To: a,\n >  ^b\nTo: ^c\n", ["to", None]),
+        # behind a block of its own, and alone
+        ("From: Bob\n\nVon: ^a\nAn: ^b\n", ["from", "to"]),
+        ("From: Bob\n\nTo: ^a\n", [None]),
+        ("From: Bob\r\n\r\nTo: ^a\r\nCc: ^b\r\n", ["to", "cc"]),
+    ],
+)
+def test_fields_of_quoted_blocks_stand_at_one_depth(text: str, fields: list[str | None]) -> None:
+    bare = text.replace("^", "")
+    places = [at - number for number, at in enumerate(at for at, letter in enumerate(text) if letter == "^")]
+    # a text before it and one behind it change nothing
+    column = Buffers.of(pa.array(["From: x\n\n> To: y\n", bare, "> To: z\n"], pa.large_string()))
+    lines = header_lines(column, np.ones(len(places), np.int64), column.offsets[1] + np.array(places))
+    found = [lines.names[field] if start >= 0 else None for field, start in zip(lines.field.tolist(), lines.start.tolist(), strict=True)]
+    assert found == fields

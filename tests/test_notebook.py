@@ -78,6 +78,18 @@ def test_what_a_plan_lacks_is_shown(tmp_path: Path) -> None:
     assert lacks in "".join(Xml.fromstring(told._repr_html_()).itertext())
 
 
+def test_what_a_plan_says_in_vain_is_shown(tmp_path: Path) -> None:
+    """What `sanitize explain` says at a prompt, a notebook says too."""
+    pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
+    plan = load_plan(
+        "redact", ['edit=[{use="redact",kinds=["EMAIL_ADDRESS"]},{use="rmft",kinds=["EMAIL_ADDRESS"]}]', 'find.kinds=["EMAIL_ADDRESS"]']
+    )
+    told = sanitize.explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
+    (vain,) = told["notes"]
+    assert re.search(rf"^  note +{re.escape(vain)}$", repr(told), re.MULTILINE)
+    assert vain in "".join(Xml.fromstring(told._repr_html_()).itertext())
+
+
 def test_html_is_well_formed_and_escaped(results: dict[str, Any]) -> None:
     shown = {name: result for name, result in results.items() if isinstance(result, Told | sanitize.Corpus | Plan)}
     assert len(shown) == 11

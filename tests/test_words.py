@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.spans import Buffers
-from sanitize.words import run_places, runs, spans_of, words
+from sanitize.words import Apart, run_places, runs, spans_of, spoken, words
 
 TEXTS = st.lists(
     st.one_of(
@@ -37,6 +39,10 @@ TEXTS = st.lists(
                     "𠀀",
                     "🙂",
                     "_",
+                    "–",
+                    "•",
+                    "naïve–café",
+                    "№5…Ω",
                 ]
             ),
             max_size=20,
@@ -58,6 +64,10 @@ def slow_words(text: str) -> list[str]:
 
 def test_a_text_without_blanks_has_many_words() -> None:
     assert words(buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])).counts.tolist() == [7, 5, 3, 3]
+
+
+def slow_spoken(text: str) -> list[str]:
+    return "".join(letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in text).split()
 
 
 def slow_characters(text: str) -> list[str]:
@@ -105,6 +115,33 @@ def test_a_slice_and_another_column_give_the_same_hashes() -> None:
     inside = words(Buffers.of(column.slice(1, 1)))
     within = words(Buffers.of(column))
     assert alone.hashes.tolist() == inside.hashes.tolist() == within.hashes[2:5].tolist()
+
+
+@pytest.mark.parametrize("most", [0, 3, 1 << 16])
+@settings(max_examples=200, deadline=None)
+@given(columns=st.lists(TEXTS, max_size=4))
+def test_runs_beyond_ascii_are_the_same_words_in_whichever_column_they_came_first(most: int, columns: list[list[str]]) -> None:
+    """Those without a word, with one and with several, in columns one after the other, remembered or forgotten between them."""
+    apart = Apart()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sanitize.words._RUNS", most)
+        for texts in columns:
+            column = buffers(texts)
+            once, alone = spoken(column, apart), spoken(column)
+            for name in ("text_no", "start", "stop", "hashes"):
+                assert getattr(once, name).tolist() == getattr(alone, name).tolist()
+            if any(unicodedata.category(letter) == "Cn" for text in texts for letter in text):
+                continue  # a character that this Python does not know, and others may
+            raw = column.data.tobytes()
+            expected = [
+                (text_no, unicodedata.normalize("NFC", word.lower())) for text_no, text in enumerate(texts) for word in slow_spoken(text)
+            ]
+            found = [
+                (text_no, unicodedata.normalize("NFC", raw[start:stop].decode().lower()))
+                for text_no, start, stop in zip(once.text_no.tolist(), once.start.tolist(), once.stop.tolist(), strict=True)
+            ]
+            assert found == expected
+            assert same_partition(once.hashes.tolist(), [word for _, word in expected])
 
 
 def test_a_hash_is_always_the_same() -> None:

@@ -115,8 +115,8 @@ class HeaderDedup(Editor):
         doc_no, cell, start = (spans[name].to_numpy() for name in ("doc_no", "cell", "start_byte"))
         # what goes with several addresses goes once
         first = np.append(True, (np.diff(doc_no) != 0) | (np.diff(cell) != 0) | (np.diff(start) != 0))[: len(rows)]
-        rows, spans = rows[first], spans.filter(first)
-        self._reach = rows, spans["start_byte"].to_numpy(), spans["stop_byte"].to_numpy()
+        rows = rows[first]
+        self._reach = rows, start[first], spans["stop_byte"].to_numpy()[first]
         return rows, pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), np.int64))), None
 
     def reach(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
@@ -149,7 +149,7 @@ class HeaderDedup(Editor):
                 (place[row[other]] == wanted[other]) & (value_id[row[other]] != value_id_2[other]) & (row[other] < len(place) - 1)
             ]
         good = (here[row] == there) & (place[row] == wanted) & (value_id[row] == value_id_2)
-        return row[good], goes.filter(good)
+        return (row, goes) if good.all() else (row[good], goes.filter(good))
 
 
 class _Goes:
