@@ -91,8 +91,8 @@ _BEHIND_BIRTH = "[0-9]{1,2}(?:-[0-9]{1,2}-|[.][0-9]{1,2}[.])[0-9]{2}|(?:19|20)[0
 _DOTTED = r"\b([0-9]{1,2})[.]([0-9]{2} ?[AaPp][.]?[Mm])"  # `9.30 a.m.`
 _DATE = rf"(?:{_NUMERIC}|{_NAMED}|{_ABROAD})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUND})"
 _PATTERN = (
-    rf"{BOUND}(?:{_BIRTH}(?:{_BEHIND_BIRTH}){BOUND}|(?:{_WEEKDAY}(?:,? {{1,2}}|,{_BREAK}))?{_DATE}|{_LONG_WEEKDAY}|{_SHORT_WEEKDAY}|{_TIME}|"
-    rf"{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
+    rf"{BOUND}(?:{_BIRTH}(?:{_BEHIND_BIRTH}){BOUND}|(?:{_WEEKDAY}(?:,? {{1,2}}|,{_BREAK}))?{_DATE}|{_LONG_WEEKDAY}|{_SHORT_WEEKDAY}|"
+    rf"{_TIME}|{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
 )
 
 _MONTH_NAMES = f"(?:{'|'.join(name[:3] for name in _MONTHS)})"
@@ -159,7 +159,9 @@ def _parsed(values: pl.Series) -> pl.DataFrame:
         plain.str.extract(r"\A([0-9]{1,2})[a-z]*[ -](?:of )?[a-z]{3}"),
         plain.str.extract(r"\A[a-z]{3,9}[.]? {1,2}([0-9]{1,2})(?:[^0-9:]|\z)"),
     )
-    year = pl.coalesce(plain.str.extract(r"[ -]([12][0-9]{3})(?:[^0-9:]|\z)"), plain.str.extract(r"[a-z][.]?(?:-| ?')([0-9]{2})(?:[^0-9]|\z)"))
+    year = pl.coalesce(
+        plain.str.extract(r"[ -]([12][0-9]{3})(?:[^0-9:]|\z)"), plain.str.extract(r"[a-z][.]?(?:-| ?')([0-9]{2})(?:[^0-9]|\z)")
+    )
     clock = low.str.extract_groups(r"(?:\A|[^0-9])([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
     frame = pl.DataFrame({"value": values}).select(
         low=low,
@@ -273,8 +275,8 @@ def _accepts(candidates: pl.DataFrame) -> pl.Series:
 
 
 def _doubtful(values: pl.Series) -> pl.Series:
-    """Bare years, short weekdays, `3:16` without anything that says it is a time, what may be the beginning of more dotted numbers, and what only a word
-    makes a date."""
+    """Bare years, short weekdays, `3:16` without anything that says it is a time, what may be the beginning of more dotted numbers, and
+    what only a word makes a date."""
     return values.str.contains(rf"\A(?:{_YEAR}|{_SHORT_WEEKDAY}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+|{_BEHIND_BIRTH})\z")
 
 

@@ -135,7 +135,7 @@ def _doubtful(values: pl.Series) -> pl.Series:
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
-    """Between brackets of one sort, behind the name of a header field, on a line of its own, or in the line that opens a mail in an mbox."""
+    """Between brackets of one sort, behind the name of a header field, on a line of its own, or where an mbox opens a mail."""
     before, after = pl.col("before"), pl.col("after")
     angles = before.str.ends_with("<") & after.str.starts_with(">")
     brackets = before.str.ends_with("(") & after.str.starts_with(")")

@@ -87,7 +87,11 @@ def test_takes_and_knows(text: str, identity: str) -> None:
     assert KIND.normalise(pl.Series([identity])).to_list() == [identity]
 
 
-WEEKDAYS = [("moved to 4:00 on Wed. in", ["4:00", "Wed"]), ("by next Fri, or Sat", ["Fri"]), ("Mon ami, Wed she will; on Sun hardware; Satin", [])]
+WEEKDAYS = [
+    ("moved to 4:00 on Wed. in", ["4:00", "Wed"]),
+    ("by next Fri, or Sat", ["Fri"]),
+    ("Mon ami, Wed she will; on Sun hardware; Satin", []),
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), WEEKDAYS)
