@@ -700,6 +700,41 @@ def test_what_is_written_in_another_form_is_read_and_its_place_told(before: str,
     assert (texts, start + low, start + high, True) in places
 
 
+def shown(form: str, *texts: str) -> list[bytes]:
+    """The decoded pieces of one view of a column."""
+    found = (view for view in views(pa.array(texts, pa.large_string()), 40) if view.form == form)
+    return [bytes(piece.as_buffer()) if piece.as_buffer() is not None else b"" for view in found for piece in view.pieces]
+
+
+SIGNS = "n???>>>~~~m"  # in base64 both of the signs that URLs write otherwise
+FOLDED = base64.b64encode(b"ann.lee@example.com").decode()
+# form, text, what a piece holds, and whether one does: each limit from both sides
+LIMITS = [
+    ("base64", base64.b64encode(b"a@b.exam").decode(), b"a@b.exam", True),
+    ("base64", base64.b64encode(b"a@b.exa").decode(), b"a@b.exa", False),
+    ("base64", base64.urlsafe_b64encode(SIGNS.encode()).decode(), SIGNS.encode(), True),
+    ("base64", f"{FOLDED[:14]}\r\n\t{FOLDED[14:]}", b"ann.lee@example.com", True),
+    ("base64", f"{FOLDED[:14]}\n\t\t{FOLDED[14:]}", b"ann.lee@example.com", False),
+    ("digits", "as 555-0123 once", b"5550123", True),
+    ("digits", "as 555-012 once", b"555012", False),
+    ("digits", "555 - (0123", b"5550123", True),
+    ("digits", "555 - ( 0123", b"5550123", False),
+    ("UTF-16", "abcd".encode("utf-16-le").decode(), b"abcd", True),
+    ("UTF-16", "abc".encode("utf-16-le").decode(), b"abc", False),
+    ("UTF-16", "ab\u0416\u0416\u0416cd".encode("utf-16-le").decode(), "ab\u0416\u0416\u0416cd".encode(), True),
+    ("UTF-16", "\u0416\u0416\u0416\u0416\u0416abcd".encode("utf-16-le").decode(), "\u0416\u0416\u0416\u0416\u0416abcd".encode(), True),
+]
+
+
+@pytest.mark.parametrize(("form", "text", "held", "there"), LIMITS)
+def test_how_little_a_view_reads(form: str, text: str, held: bytes, there: bool) -> None:
+    assert any(held in piece for piece in shown(form, text)) == there
+
+
+def test_an_escape_that_two_texts_part_is_none() -> None:
+    assert shown("URL", "ann%4", "0example.com") == [] and shown("URL", "ann%40example.com", "x") == [b"ann@example.com"]
+
+
 def slow(form: str, text: str) -> str:
     """The whole text decoded by the standard library."""
     if form == "HTML":

@@ -219,8 +219,17 @@ _DIGIT = (np.arange(256) >= 48) & (np.arange(256) <= 57)
 _TIGHT = np.isin(np.arange(256), list(b"-'"))
 _ENDS, _OPENS = (np.isin(np.arange(256), list(signs)) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
 _STARTS = np.isin(np.arange(256), list(b";:\n\r\t(<[\"'|>"))
-_COMMA, _DOT = ord(","), ord(".")
+_COMMA, _DOT, _COLON, _SLASH = ord(","), ord("."), ord(":"), ord("/")
 _SIGN = np.isin(np.arange(256), list(b",!:;.\n\r-"))
+
+
+# how abbreviations begin that are no initials: `U.S. Attorney`, `P.S. Zyqwert`, `C.O.D.`
+_ABBREVIATED = [
+    first << 8 | second for first, second in (b"US", b"UK", b"UN", b"UA", b"EU", b"PS", b"DC", b"NY", b"NJ", b"LA", b"AM", b"PM")
+]
+_ABBREVIATED += [
+    first << 8 | second for first, second in (b"QA", b"NB", b"BC", b"AD", b"PO", b"CO", b"SA", b"CE", b"IE", b"EG", b"RI", b"VP")
+]
 
 
 def _next(where: Mask) -> Mask:
@@ -281,9 +290,11 @@ class _Prose:
         follows = link & _next(self.ahead)
         surname_first = self.last & ~self.common & link & _next(self.given)
         family = self._romanized(link)
-        initials = w.initial & link & _next(self.ahead)
+        lettered = self._lettered(link)
+        initials = (w.initial & link & _next(self.ahead)) | lettered
         begins = self.namey & ~self.particle & (self.given | ((self.first & self.common) & follows) | surname_first | family | initials)
         context, told = self._context(opens, run_end)
+        told[lettered] = np.maximum(told[lettered], HALF)
         begins |= context & self.namey & ~self.particle
         # the first such word of each run
         run = np.cumsum(opens) - 1
@@ -322,6 +333,19 @@ class _Prose:
         start, end, score = _with(start, end, score, *self._parts(start, end, score))
         start, end, score = _with(start, end, score, *self._lower(start, end))
         return w.start[start], w.stop[end], score
+
+    def _lettered(self, link: Mask) -> Mask:
+        """The first of two initials or more with dots, `J. R. R. Zyqwert`, where what follows is no common word; not `U.S. Attorney`."""
+        w = self.w
+        dotted = w.initial & (w.after == _DOT) & link
+        word = w.cap & ~w.upper & ~w.initial & ~self.common & ~w.has(PLACE | BODY) & (w.stop - w.start > 2)
+        ahead = dotted & _next(word)
+        for _ in range(2):
+            ahead |= dotted & _next(ahead)
+        first = dotted & ~_before(w.initial & w.same & (w.after == _DOT) & (w.gap <= 2))
+        pair = w.data[w.start].astype(np.int64) << 8 | np.append(w.data[w.start[1:]], 0)
+        found: Mask = first & _next(dotted & ahead) & ~np.isin(pair, _ABBREVIATED)
+        return found
 
     def _romanized(self, link: Mask) -> Mask:
         """Chinese family names in Latin letters before a given name of one to three syllables."""
@@ -362,12 +386,11 @@ class _Prose:
         near = w.joined | (w.same & (w.gap == 2) & (w.after == 46))  # `Mr. Roe`, not `President, Acorn`
         sign = (_SIGN[w.after] | ~w.same)[end]
         titled = opens & _before(self.title & near)
+        # `Ann Zyqwert/HOU/EXAMPLE`, as Lotus Notes writes a person
+        noted = opens & (end > np.arange(count)) & self._noted(end)
         greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
         # `Regards,` or `Thanks,` and a line of a name alone
-        fresh = np.zeros(count + 1, np.bool_)  # begins a line
-        fresh[np.searchsorted(w.start, np.flatnonzero(w.buffers.data == 10))] = True
-        fresh = fresh[:-1]
-        fresh[0] = True
+        fresh = self._fresh()
         closing = (
             opens & fresh & _before(w.has(CLOSE) & w.same & (w.gap <= 6)) & (~w.same | _next(fresh))[end] & ~(w.has(COMMON) & ~self.first)
         )
@@ -386,10 +409,37 @@ class _Prose:
             (labelled & self.given, GREETED),
             (closing & plain, GREETED),
             (greeted & plain, GREETED),
-            (titled, TITLED),
+            (titled | noted, TITLED),
         ):
             told[where] = score
         return told > 0, told
+
+    def _fresh(self) -> Mask:
+        """True for the first word of each line."""
+        w = self.w
+        fresh = np.zeros(len(w.start) + 1, np.bool_)
+        fresh[np.searchsorted(w.start, np.flatnonzero(w.buffers.data == 10))] = True
+        fresh[np.searchsorted(w.start, w.buffers.offsets)] = True
+        return fresh[:-1]
+
+    def _noted(self, end: I64) -> Mask:
+        """True where two parts in capitals follow the last word of a run, each behind a slash."""
+        w = self.w
+        slash = w.same & (w.gap == 1) & (w.after == _SLASH)
+        parts = slash & _next(w.upper & slash & _next(w.upper))
+        found: Mask = parts[end]
+        return found
+
+    def _fields(self, fresh: Mask) -> Mask:
+        """True for the words of lines that begin with the name of a field of people (`From:`, `X-To:`)."""
+        w = self.w
+        colon = np.flatnonzero(w.after == _COLON)
+        colon = colon[fresh[colon] | (fresh[np.maximum(colon - 1, 0)] & w.tight[np.maximum(colon - 1, 0)])]
+        names = pl.Series(cut(w.buffers, w.start[colon], w.stop[colon])).str.to_lowercase()
+        colon = colon[names.is_in(["from", "to", "cc", "bcc", "sender"]).to_numpy()]
+        line = np.cumsum(fresh)
+        found: Mask = np.isin(line, line[colon])
+        return found
 
     def _trimmed(self, start: I64, end: I64, whole: Mask) -> tuple[I64, I64]:
         """Names without the words behind them that are none: common words, a trailing initial or particle; not those that are `whole`."""
@@ -418,15 +468,32 @@ class _Prose:
         return rows, rows, np.full(len(rows), PART)
 
     def _lower(self, start: I64, end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-        """Two listed names side by side in lower case, the first of them a given name; and one behind a greeting."""
+        """Two listed names side by side in lower case, the first of them a given name; `roe, ann` in a header line; and one behind a
+        greeting, or at the end of a line behind `thanks`."""
         w = self.w
         sure = (
             self.listed & w.lower & ~w.has(PLACE | BODY | TITLE | GREET | CLOSE | PARTICLE | LEADS | SAYS | WHERE) & (w.stop - w.start > 2)
         )
         pair = np.flatnonzero(sure & self.given & w.blank & _next(sure))
         greeted = np.flatnonzero(self.first & w.lower & _before(w.has(GREET) & w.blank) & _SIGN[w.after] & ~self.common)
-        rows = np.concatenate([pair, greeted])
-        ends = np.concatenate([pair + 1, greeted])
+        fresh = self._fresh()
+        small = w.lower & ~self.common & (w.stop - w.start > 2)
+        closed = np.flatnonzero(
+            self.first & small & _before(w.has(CLOSE) & w.same & (w.gap <= 3)) & (~w.same | _next(fresh) | (w.after == 10))
+        )
+        listed = (
+            w.same
+            & (w.gap == 2)
+            & (w.after == _COMMA)
+            & (self.last | ~self.first)
+            & small
+            & self._fields(fresh)
+            & _next(self.first & small)
+        )
+        turned = np.flatnonzero(listed & ~_before(w.joined & w.lower))
+        turned = turned[~_next(w.joined & _next(w.lower))[turned]]  # `doe, jane smith` is two entries, or prose
+        rows = np.concatenate([pair, greeted, closed, turned])
+        ends = np.concatenate([pair + 1, greeted, closed, turned + 1])
         return rows, ends, np.full(len(rows), LOWER)
 
 

@@ -1,9 +1,10 @@
 """Ages of people: the number in `64 years old`, `64-year-old`, `64 y/o`, `aged 64`, `turned 64`, `at the age of 64`, `64 Jahre alt`,
 `âgé de 64 ans`, `64 años de edad`; in words too, `sixty-four years old`.
 
-The words around it make a number an age; they are not part of the value. Two of them do so only in company: `I'm 64` at the end of a clause
-(not `I'm 64 miles away`), `64yrs` of somebody (`64yrs, male`, `he is 64yrs`; not `64yrs ago`). Identity: the number in digits, without
-leading zeros.
+The words around it make a number an age; they are not part of the value. Some of them do so only in company: `I'm 64`, `she was 64` at the
+end of a clause (not `I'm 64 miles away`), `when he was 12` (not `when I was 13 weeks along`), `64yrs` of somebody (`64yrs, male`,
+`he is 64yrs`; not `64yrs ago`), `a man, 32,`. Ages of groups (`aged 18-24`, `17-year-olds`) are nobody's.
+Identity: the number in digits, without leading zeros.
 """
 
 from __future__ import annotations
@@ -42,11 +43,22 @@ _BEHIND = rf"(?:{_OLD}|[ -]?(?:yrs?|YRS?)[.]?)"
 _AHEAD = (
     r"(?:(?:[Aa]ged|AGED|[Aa]ge(?:[ ]is|[ ]was)?(?: of)?|AGE|[Aa]ges|(?:[Jj]ust |[Ii]'ll |will |[Ss]he |[Hh]e |[Ii] )[Tt]urn(?:s|ed|ing)?|"
     r"[Tt]urned|[Tt]urning|[Ii]m Alter von|Alter|[Ee]dad(?: de)?)(?:: ?|=| = | )|[Ââ]gée?s? de |"
-    r"(?:[Ii]['\u2019]m|[Ii] am|[Hh]e(?:['\u2019]s| is)|[Ss]he(?:['\u2019]s| is)) )"
+    r"(?:[Ii]['\u2019]m|[Ii] am|[Ii] was|[Hh]e(?:['\u2019]s| is| was)|[Ss]he(?:['\u2019]s| is| was)) |"
+    r"(?:[Mm]an|[Bb]oy|[Gg]irl|son|daughter|teen), )"
 )
-_AM = r"(?:\A|[^a-z0-9_])(?:i(?:'| +)m|i am|s?he(?:'| +)s|s?he is) \z"  # as a context has it: `’` is three blanks there
+_AM = r"(?:\A|[^a-z0-9_])(?:i(?:'| +)m|i am|i was|s?he(?:'| +)s|s?he is|s?he was) \z"  # as a context has it: `’` is three blanks there
+_WHEN = r"(?:\A|[^a-z0-9_])(?:when|since|until|till|before) (?:i|s?he) was \z"
+_COUNTED = (  # what is no number of years
+    r"\A(?:[%a-z0-9/]|[.,:-][0-9]|[\s>-]{1,6}(?:weeks?|months?|days?|hours?|minutes?|"
+    r"miles|km|feet|ft|inches|pounds|lbs|kg|cm|percent|per ?cent|"
+    r"points?|times)(?:[^a-z]|\z))"
+)
+_SOMEONE = r"(?:man|boy|girl|son|daughter|teen), \z"
 # where a clause ends, or goes on as one about an age does
-_ENDS = r"\A(?:[;!?)\n]|[.,](?:[^0-9]|\z)|\z| (?:and|now|today|but|so|this|next|years?|yrs?|yo|y/o)(?:[^a-z0-9]|\z))"
+_ENDS = (
+    r"\A(?:[;!?)\n]|[.,](?:[^0-9]|\z)|\z|"
+    r" (?:and|now|today|but|so|this|next|years?|yrs?|yo|y/o|when|at the time)(?:[^a-z0-9]|\z)| {3}| :-?[)(])"
+)
 _SEX = r"(?:fe)?male|man|woman|boy|girl|lady|gentleman|[mf]|white|black|caucasian|hispanic|asian"
 _SOMEBODY = rf"\A[ -]?yrs?[.]?[ ,/-]{{1,2}}(?:{_SEX})(?:[^a-z0-9]|\z)"
 _IS = r"(?:\A|[^a-z0-9_])(?:patient|pt|i(?:'|  +)m|i am|s?he(?:'|  +)s|s?he is|who is|who was)[ ,:]{1,2}\z"
@@ -64,11 +76,16 @@ def _check(values: pl.Series) -> pl.Series:
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
-    """True but for `I'm 64` that goes on, and for `64yrs` of nobody."""
+    """True but for `I'm 64` that goes on, for `when I was 13` of weeks, for `64yrs` of nobody, and for `girl, 1 guy`."""
     before, after = pl.col("before").str.to_lowercase(), pl.col("after").str.to_lowercase()
     old = pl.col("after").str.contains(rf"\A{_OLD.replace('ä', ' {2}').replace('ñ', ' {2}')}")  # letters beyond ASCII are blanks here
-    ahead = pl.col("spelled").str.contains(rf"(?:{_AHEAD})\z") & ~before.str.contains(_AM) & ~after.str.contains(r"\A[/-][0-9]")
-    am = before.str.contains(_AM) & after.str.contains(_ENDS)
+    ahead = (
+        pl.col("spelled").str.contains(rf"(?:{_AHEAD})\z")
+        & ~before.str.contains(rf"{_AM}|{_SOMEONE}")
+        & ~after.str.contains(r"\A[/-][0-9]")
+    )
+    am = ((before.str.contains(_AM) & after.str.contains(_ENDS)) | before.str.contains(_WHEN)) & ~after.str.contains(_COUNTED)
+    am |= before.str.contains(rf"{BOUND}{_SOMEONE}") & after.str.contains(r"\A(?:[,;.)](?:[^0-9]|\z)|\z)")
     bare = after.str.contains(_SOMEBODY) | (before.str.contains(_IS) & after.str.contains(r"\A[ -]?yrs?[.]?(?:[,;.)\n]|\z)"))
     return seen.select(old | ahead | am | bare).to_series()
 

@@ -6,7 +6,8 @@ Identity: ISO 8601 where the spelling is unambiguous, so that `14 May 2001` and 
 `5/4/2001` is either of two days and stays as it is written. Two digits are a year from 1969 to 2068, as POSIX reads them.
 
 Months may have their German, French or Spanish names (`14. Mai 1985`, `1er janvier 2001`, `14 de mayo de 1985`). `05-14-85`, `14.05.85` and
-`20010514` are dates behind words that say so (`DOB`, `born`, `geboren`, `Date:`), and `version 1.2.2001` is none.
+`20010514` are dates behind words that say so (`DOB`, `born`, `geboren`, `Date:`), and `version 1.2.2001` is none. Short weekdays are some
+behind `on`, `by`, `next` and the like. Lines may break behind a weekday's comma, and in a date that has a year or an ending such as `7th`.
 
 A date of birth is a date by its text, and somebody's by its words. It is no kind of its own: a span has one kind, and a corpus that is
 rid of dates of birth only still says them in its other dates.
@@ -33,6 +34,8 @@ def _any_case(word: str, *short: str) -> str:
 _MONTH = rf"(?:{'|'.join(_any_case(name, name[:3], *(['sept'] if name[0] == 's' else [])) for name in _MONTHS)}){BOUND}[.]?"
 _WEEKDAY = rf"(?:{'|'.join(_any_case(name, name[:3], *{'t': [name[:4]], 'w': ['weds']}.get(name[0], [])) for name in _DAYS)}){BOUND}[.]?"
 _LONG_WEEKDAY = rf"(?:{'|'.join(_any_case(name) for name in _DAYS)}){BOUND}"
+_SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat")  # not `Sun`, which is a star and a firm
+_SHORT_WEEKDAY = rf"(?:{'|'.join(_SHORT_DAYS)}){BOUND}"
 # the same months elsewhere: German, French, Spanish; `mars` is a planet too, and no month without a year
 _ELSEWHERE = (
     ("Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"),
@@ -59,17 +62,20 @@ _FOREIGN = "(?:" + "|".join(f"[{word[0].upper()}{word[0]}]{word[1:]}" for word i
 _YEAR = "(?:1[6-9]|20)[0-9]{2}"
 _M, _D = "(?:0[1-9]|1[0-2]|[1-9])", "(?:0[1-9]|[12][0-9]|3[01]|[1-9])"
 _NTH = f"{_D}(?:st|nd|rd|th|ST|ND|RD|TH)?"
+_BREAK = r"[ \t]*\r?\n[> \t]*"  # the end of a line, and what opens the next one in a quotation
 _AM = rf"(?: ?[AaPp](?:[Mm]{BOUND}|[.][Mm](?:[.]|{BOUND})))"
 _NAMED_ZONE = "UTC|GMT|[ECMPA][SD]?T|CEST|CET|BST|IST|JST"
 _ZONE = rf"(?: ?[+-][0-9]{{2}}:?[0-9]{{2}}{BOUND}(?: [(][A-Z]{{2,5}}[)])?|Z{BOUND}| (?:{_NAMED_ZONE}){BOUND})"
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})*"
-_TIME = rf"[0-9]{{1,2}}(?:{_AM}{_ZONE}?|:[0-9]{{2}}(?::[0-9]{{2}})*(?:[.,][0-9]+)?(?:{_AM}{_ZONE}?|{_ZONE}|{BOUND}))"
+_TIME = rf"[0-9]{{1,2}}(?:(?:[.][0-9]{{2}})?{_AM}{_ZONE}?|:[0-9]{{2}}(?::[0-9]{{2}})*(?:[.,][0-9]+)?(?:{_AM}{_ZONE}?|{_ZONE}|{BOUND}))"
 # parts are factored out of the alternatives where that says the same: the engine's tables hold all of them at once
 _NUMERIC = rf"{_YEAR}(?:-{_M}-|/{_M}/|[.]{_M}[.]){_D}|" + "|".join(
     rf"(?:{_M}{sep}{_D}|{_D}{sep}{_M}){sep}{'(?:' + _YEAR + '|[0-9]{2})' if sep == '/' else _YEAR}" for sep in ("-", "/", "[.]")
 )
 _NAMED = (
-    rf"{_MONTH}(?: {{1,2}}{_NTH}(?: {_CLOCK}(?: (?:{_NAMED_ZONE}))? {_YEAR}|,? {_YEAR}|)|,? {_YEAR})|"
+    rf"{_MONTH}(?: {{1,2}}{_NTH}(?: {_CLOCK}(?: (?:{_NAMED_ZONE}))? {_YEAR}|,? {_YEAR}|,{_BREAK}{_YEAR}|)|,? {_YEAR}| ?'[0-9]{{2}}|"
+    rf"{_BREAK}{_D}(?:(?:st|nd|rd|th)(?:,? {_YEAR})?|,? {_YEAR}))|"
+    rf"(?:{'|'.join(name[:3].title() for name in _MONTHS)})-[0-9]{{2}}|"  # `Nov-01`; DEC-10 is a machine
     rf"{_NTH}(?: of)?[ -]{_MONTH}(?:,?[ -]{_YEAR}|-[0-9]{{2}}|)"
 )
 _ABROAD = (
@@ -82,10 +88,11 @@ _BIRTH = (
     r"[Gg]eb[.]|[Gg]eboren(?: am)?|[Gg]eburtsdatum|[Nn]ée? le|[Nn]acid[oa] el|[Nn]acimiento)[ :=(]{1,3})"
 )
 _BEHIND_BIRTH = "[0-9]{1,2}(?:-[0-9]{1,2}-|[.][0-9]{1,2}[.])[0-9]{2}|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
+_DOTTED = r"\b([0-9]{1,2})[.]([0-9]{2} ?[AaPp][.]?[Mm])"  # `9.30 a.m.`
 _DATE = rf"(?:{_NUMERIC}|{_NAMED}|{_ABROAD})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUND})"
 _PATTERN = (
-    rf"{BOUND}(?:{_BIRTH}(?:{_BEHIND_BIRTH}){BOUND}|(?:{_WEEKDAY},? {{1,2}})?{_DATE}|{_LONG_WEEKDAY}|{_TIME}|"
-    rf"{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
+    rf"{BOUND}(?:{_BIRTH}(?:{_BEHIND_BIRTH}){BOUND}|(?:{_WEEKDAY}(?:,? {{1,2}}|,{_BREAK}))?{_DATE}|{_LONG_WEEKDAY}|{_SHORT_WEEKDAY}|"
+    rf"{_TIME}|{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
 )
 
 _MONTH_NAMES = f"(?:{'|'.join(name[:3] for name in _MONTHS)})"
@@ -141,7 +148,7 @@ def _number(rows: U8, first: int, last: int) -> I64:
 def _parsed(values: pl.Series) -> pl.DataFrame:
     """What stands in each value: `year`, `month`, `day`, `hour`, `minute`, `second` and `half` of the day (null where there is none),
     `first` and `other` number of a date that ends in its year, which form it has, and all of it in lower case (`low`)."""
-    values = _in_english(values)
+    values = _in_english(values.str.replace_all(_DOTTED, "${1}:${2}").str.replace_all(_BREAK, " "))
     low = pl.col("value").str.to_lowercase()
     plain = low.str.replace(r"\A[a-z]+[.]?,? +", "")  # without a weekday; a month's name stays, since digits follow it
     plain = pl.when(low.str.contains(rf"\A(?:{'|'.join(name[:3] for name in _DAYS)})")).then(plain).otherwise(low)
@@ -152,7 +159,9 @@ def _parsed(values: pl.Series) -> pl.DataFrame:
         plain.str.extract(r"\A([0-9]{1,2})[a-z]*[ -](?:of )?[a-z]{3}"),
         plain.str.extract(r"\A[a-z]{3,9}[.]? {1,2}([0-9]{1,2})(?:[^0-9:]|\z)"),
     )
-    year = pl.coalesce(plain.str.extract(r"[ -]([12][0-9]{3})(?:[^0-9:]|\z)"), plain.str.extract(r"[a-z][.]?-([0-9]{2})(?:[^0-9]|\z)"))
+    year = pl.coalesce(
+        plain.str.extract(r"[ -]([12][0-9]{3})(?:[^0-9:]|\z)"), plain.str.extract(r"[a-z][.]?(?:-| ?')([0-9]{2})(?:[^0-9]|\z)")
+    )
     clock = low.str.extract_groups(r"(?:\A|[^0-9])([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
     frame = pl.DataFrame({"value": values}).select(
         low=low,
@@ -266,9 +275,9 @@ def _accepts(candidates: pl.DataFrame) -> pl.Series:
 
 
 def _doubtful(values: pl.Series) -> pl.Series:
-    """Bare years, `3:16` without anything that says it is a time, what may be the beginning of more dotted numbers, and what only a word
-    makes a date."""
-    return values.str.contains(rf"\A(?:{_YEAR}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+|{_BEHIND_BIRTH})\z")
+    """Bare years, short weekdays, `3:16` without anything that says it is a time, what may be the beginning of more dotted numbers, and
+    what only a word makes a date."""
+    return values.str.contains(rf"\A(?:{_YEAR}|{_SHORT_WEEKDAY}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+|{_BEHIND_BIRTH})\z")
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
@@ -280,6 +289,8 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     return seen.select(
         pl.when(value.str.contains(rf"\A(?:{_BEHIND_BIRTH})\z"))
         .then(pl.col("spelled").str.contains(rf"(?:\A|[^A-Za-z]){_BIRTH}\z") & ~after.str.contains(r"\A[.-][0-9]"))
+        .when(value.str.contains(r"\A[A-Z]"))
+        .then(before.str.contains(rf"{BOUND}(?:on|by|until|till|this|next|last|every|through|thru|before|after|early|late) \z"))
         .when(value.str.contains(":", literal=True))
         .then(before.str.contains(_TIME_SAID))
         .when(value.str.contains(".", literal=True))
@@ -343,6 +354,9 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     compact = values.str.contains(r"\A[0-9]{8}\z")
     if compact.any():
         values = values.str.replace(r"\A([0-9]{4})([0-9]{2})([0-9]{2})\z", "${1}-${2}-${3}")
+    dotted = values.str.contains(_DOTTED)
+    if dotted.any():
+        values = values.str.replace_all(_DOTTED, "${1}:${2}")
     parsed = _parsed(values)
     pick = [drawn(draws, lane, 1 << 20) for lane in range(7)]
     year = parsed["year"].fill_null(2000).to_numpy().astype(np.int64)
@@ -420,8 +434,11 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     ).to_series()
     known = parsed["year"].is_not_null().to_numpy() & (iso | numeric | named)
     weekday_no = np.where(known, _weekday(moved, month_no, day), pick[3] % 7)
+    weekday_no = np.where(values.is_in(_SHORT_DAYS).to_numpy(), pick[3] % len(_SHORT_DAYS), weekday_no)
     date = pl.select(pl.concat_str(pl.lit(_name(weekday_no + 1, lead, _DAYS)), pl.lit(body))).to_series()
     fakes = _other_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
+    if dotted.any():
+        fakes = fakes.scatter(dotted.arg_true(), fakes.filter(dotted).str.replace(r"([0-9]):([0-9]{2} ?[AaPp][.]?[Mm])", "${1}.${2}"))
     return fakes.scatter(compact.arg_true(), fakes.filter(compact).str.replace_all("-", "", literal=True)) if compact.any() else fakes
 
 

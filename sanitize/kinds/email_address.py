@@ -14,8 +14,9 @@ address without a blank, and is no part of it.
 Hidden forms must say both: `at` and `dot` as words, with a top-level domain that is no English word; or `at` between brackets; or `@` and
 `dot`. Local parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`). `at`
 alone, as mail archives write it (`bob at example.com`), says an address between `<` and `>`, in brackets, behind the name of a header
-field, and where an mbox opens a mail (`From bob at example.com  Mon Jan  1 ...`); elsewhere it is prose. An `@` may be an entity (`&#64;`)
-or quoted-printable (`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is none), and a local part may be quoted
+field, on a line of its own (with a usual top-level domain), and where an mbox opens a mail (`From bob at example.com  Mon Jan  1 ...`);
+elsewhere it is prose. So is `bob @ example.com`. An `@` may be an entity (`&#64;`), behind a backslash, as programs quote it, or
+quoted-printable (`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is none), and a local part may be quoted
 (`"bob"@example.com`).
 """
 
@@ -46,7 +47,7 @@ _ESCAPED = "=(?:09|0A|0D|20|22|27|28|2C|3A|3B|3C|5B)"
 _FIRST = rf"(?:(?:=3D|{BOUND})[A-Za-z0-9_]|{_ESCAPED}[A-Za-z]|[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
 _LOCAL = rf"{_FIRST}[{_LETTERS}]*(?:{_SEPARATOR}+[{_LETTERS}]+){{0,16}}{_SEPARATOR}*"
 _ENTITY = "&(?:#64|#[xX]40|commat);"
-_CODED = f"%40|=40|{_ENTITY}"  # in a URL, quoted-printable, HTML
+_CODED = rf"%40|=40|\\@|{_ENTITY}"  # in a URL, quoted-printable, a program, HTML
 _AT = rf"(?:[@\uff20]|%40|{_OPEN}(?:at|AT|At|@){_SHUT} ?)"
 _LABEL = rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_ANY}{_UNSEEN}-]|{_BREAK})*"
 _DOT = rf"(?:[.](?:{_BREAK})?|[\uff0e\u3002]|{_OPEN}(?:dot|DOT|Dot|[.]){_SHUT} ?)"
@@ -70,22 +71,26 @@ _SPOKEN = (
 )
 # `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
 # no host here, as the candidate would take a URL along
-_ARCHIVED = rf"{_PLAIN} at (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
-_LEAD = "(?:[<(] ?|[mMoOcCrR]: ?)"  # of a field's name its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
+_ARCHIVED = rf"{_PLAIN} (?:at|@) (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
+_LEAD = "(?:<|[(] ?|[mMoOcCrR]: ?)"  # of a field's name its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
+_TRAIL = r"(?:[>)\s,;:\"'|]|\z)"  # what ends it, so that `(me at ann.lee@example.com)` holds no `me at ann.lee`
+# a line of its own: in small letters, with a usual top-level domain
+_OWN = rf" (?:at|@) (?:[a-z0-9-]+[.])+{_WORDS}[ \t]*(?:[\r\n]|\z)"
 _GATE = (  # with what a text must hold for each form
     ((" dot | DOT | Dot ",), _SPOKEN),
     (
-        (f"=40|{_ENTITY}",),
-        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|{_ENTITY}){_HOST}",
+        (rf"=40|\\@|{_ENTITY}",),
+        rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|\\@|{_ENTITY}){_HOST}",
     ),
-    (("[<(:] ?" + _ARCHIVED, _LEAD + _ARCHIVED), _LEAD + _ARCHIVED),
-    (("From " + _ARCHIVED,), "From " + _ARCHIVED),
+    (("[<(:] ?" + _ARCHIVED, _LEAD + _ARCHIVED + _TRAIL), _LEAD + _ARCHIVED + _TRAIL),
+    (("From " + _ARCHIVED,), "From " + _ARCHIVED + _TRAIL),
+    ((_OWN,), rf"{BOUND}[a-z0-9_][a-z0-9_.+-]*{_OWN}"),
     ((), rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
 )
 _FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _OPENING = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ")  # of a mail in an mbox, around it
 # what a value holds that is not in its plain form, but for capitals
-_ODD = r"""[^!-~]|[\[(){}"&]|[%=]40|[Xx][Nn]--|<|>"""
+_ODD = r"""[^!-~]|[\[(){}"&\\]|[%=]40|[Xx][Nn]--|<|>"""
 _DOTTED = r"\A[.]|[.]@|[.]\z"
 _PROSE = (  # before `at`, in a sentence about a place on the web
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
@@ -114,7 +119,7 @@ def _check(values: pl.Series) -> pl.Series:
     hidden = values.str.contains(" ", literal=True)
     prose = pl.select(pl.lit(False)).to_series()
     if hidden.any():
-        said = values.str.to_lowercase().str.extract_groups(r"\A(.*?) at ([^ .]+)").struct.unnest()
+        said = values.str.to_lowercase().str.extract_groups(r"\A(.*?) (?:at|@) ([^ .]+)").struct.unnest()
         ordinary = said.to_series(0).is_in(_PROSE.split()) | said.to_series(1).is_in(_PLACES)
         prose = hidden & ordinary.fill_null(False)
     escape = values.str.contains("=40", literal=True)
@@ -125,18 +130,20 @@ def _check(values: pl.Series) -> pl.Series:
 
 
 def _doubtful(values: pl.Series) -> pl.Series:
-    """What has `at` alone."""
-    alone = values.str.contains(" at ", literal=True)
+    """What has `at`, or `@` between blanks, alone."""
+    alone = values.str.contains(" (?:at|@) ")
     return alone & values.str.contains(rf"\A{_ARCHIVED}\z") if alone.any() else alone
 
 
 def _context(seen: pl.DataFrame) -> pl.Series:
-    """Between brackets of one sort, behind the name of a header field, or in the line that opens a mail in an mbox."""
+    """Between brackets of one sort, behind the name of a header field, on a line of its own, or where an mbox opens a mail."""
     before, after = pl.col("before"), pl.col("after")
     angles = before.str.ends_with("<") & after.str.starts_with(">")
     brackets = before.str.ends_with("(") & after.str.starts_with(")")
     opening = before.str.contains(_OPENING[0]) & after.str.contains(_OPENING[1])
-    return seen.select(angles | brackets | before.str.contains(_FIELD) | opening).to_series()
+    own = before.str.contains(r"(?:\A|\n)[> \t|]*\z") & after.str.contains(r"\A[ \t]*[\r\n]")
+    own &= pl.col("value").str.contains(rf"\A[a-z0-9_.+-]+ (?:at|@) (?:[a-z0-9-]+[.])+{_WORDS}\z")
+    return seen.select(angles | brackets | before.str.contains(_FIELD) | opening | own).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -161,10 +168,10 @@ def _plain(values: pl.Series) -> pl.Series:
     frame = frame.with_columns(
         pl.col("value")
         .str.replace_all(rf"[{_UNSEEN}]|{_BREAK}", "")
-        .str.replace_all(_ENTITY, "@")
+        .str.replace_all(rf"{_ENTITY}|\\@", "@")
         .str.replace('\\A"(.*)"', "${1}")
         .str.replace_all(_DOTS, ".")
-        .str.replace(rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) ", "@")
+        .str.replace(rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At|@) ", "@")
         .str.replace_all("\u3002", ".", literal=True)
         .str.to_lowercase()
         .str.normalize("NFKC")  # letters and accents may compose once they are small
@@ -197,7 +204,7 @@ def _split(values: pl.Series) -> pl.DataFrame:
     `first` is the leading run of letters and digits, `sep` all that stands between it and the next one, `last` the rest. `domain`
     is the host without its last label; `dot` and `tld` are empty for hosts that do not end in a name.
     """
-    hidden = ~values.str.contains("@", literal=True) | values.str.contains(rf"{_OPEN}|{_DOTS}")
+    hidden = ~values.str.contains("@", literal=True) | values.str.contains(rf"{_OPEN}|{_DOTS}| @ |\\")
     if hidden.any() and not hidden.all():
         rows, others = hidden.arg_true(), (~hidden).arg_true()
         both = pl.concat([_split_hidden(values.gather(rows)), _split(values.gather(others))])
@@ -226,7 +233,7 @@ def _split(values: pl.Series) -> pl.DataFrame:
 
 def _split_hidden(values: pl.Series) -> pl.DataFrame:
     """The same columns of addresses that are spelled out: `at` and `dot` are as they are written."""
-    at = rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At) |[@\uff20]|{_CODED}"
+    at = rf"{_OPEN}(?:at|AT|At|@){_SHUT} ?| (?:at|AT|At|@) |{_CODED}|[@\uff20]"
     dot = rf"{_DOTS}|[.\uff0e\u3002]"
     letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
     lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
@@ -330,5 +337,6 @@ KIND = Kind(
     # `bob@example.com2nd` and `bob@example.com_x` hold an address all the same
     not_after=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     lead=f"=3D|{_ESCAPED}|{_LEAD}|From ",
+    trail=rf"[ \t]*{_TRAIL}",
     rank=20,
 )

@@ -1,5 +1,5 @@
 """User names and handles, where a text says that they are: `@ann_lee`, `user: alee`, `login=alee`, and the name in `/home/alee/` or
-`C:\\Users\\alee`.
+`C:\\Users\\alee`; `AIM: alee` and the like at the end of a line or of an entry, and `~alee/` in a path.
 
 Looked for only where a plan names it: `@word` is as often code as it is somebody. A handle stands behind a blank, a bracket or a quote,
 and is none where code or an address goes on (`@override(`, `@example.com`), behind an address (`<bob@example.com>@CORP`), in capitals
@@ -22,7 +22,9 @@ _LABEL = (
     rf"{BOUND}(?:[Uu]ser ?[Nn]ame|USERNAME|[Uu]ser[ _-]?(?:[Ii][Dd]|ID)|[Uu]ser|USER|[Ll]ogin(?: ?[Nn]ame)?|LOGIN|[Hh]andle|"
     r"[Nn]ick(?:[Nn]ame)?|[Ss]creen ?[Nn]ame)[\"']? ?[:=] {0,2}[\"']?@?"
 )
-_HOME = r"(?:/home/|/Users/|[A-Z]:\\{1,2}(?:Users|Documents and Settings)\\{1,2})"
+_SERVICE = rf"{BOUND}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
+_ENTRY = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"  # how one ends among others: `aim: alee / icq: 123456`
+_HOME = r"(?:~|/home/|/Users/|[A-Z]:\\{1,2}(?:Users|Documents and Settings)\\{1,2})"
 _SHARED = (  # accounts of machines, places of folders, and words behind `user:` and `@` in programs
     "root admin administrator user users username guest nobody anonymous system daemon www public shared default test null none nil true "
     "false name password required invalid unknown string yes no the is you your not error app home linuxbrew ubuntu runner all here "
@@ -41,7 +43,7 @@ _URL = r"(?i:(?:https?|ftp)://|www[.])\S*\z"
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """A name with or without what tells that it is one: without it, somebody else has said so."""
-    return candidates["value"].str.contains(rf"\A(?:@{_HANDLE}|(?:{_LABEL}|{_HOME})?{_NAME})\z")
+    return candidates["value"].str.contains(rf"\A(?:@{_HANDLE}|(?:{_LABEL}|{_SERVICE}|{_HOME})?{_NAME})\z")
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -57,8 +59,11 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     handle &= ~(before.str.contains(_DOCUMENTED) & after.str.contains(r"\A *:"))
     handle &= ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
     label = before.str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(r"\A(?:[@(/\\]| ?[:=])")
+    service = before.str.contains(rf"(?:{_SERVICE})\z") & after.str.contains(_ENTRY)
     path = before.str.contains(rf"(?:{_HOME})\z") & ~before.str.contains(_URL)
-    return seen.select((handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z"))) | label | path).to_series()
+    home = before.str.contains(r"(?:\A|[\s\"'`=:(])~\z") & pl.col("value").str.contains(r"\A[A-Za-z]") & after.str.starts_with("/")
+    path &= ~before.str.ends_with("~") | home
+    return seen.select((handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z"))) | label | service | path).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -73,8 +78,8 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="USER_NAME",
     about="a user's name on a machine or a site, where the text says that it is one",
-    pattern=rf"@{_HANDLE}|{_LABEL}{_NAME}|{_HOME}{_NAME}",
-    lead=rf"@|{_LABEL}|{_HOME}",
+    pattern=rf"@{_HANDLE}|(?:{_LABEL}|{_SERVICE}|{_HOME}){_NAME}",
+    lead=rf"@|{_LABEL}|{_SERVICE}|{_HOME}",
     accepts=_accepts,
     check=_check,
     doubtful=all_doubtful,

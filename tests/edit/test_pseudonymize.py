@@ -116,7 +116,7 @@ def test_one_value_one_pseudonym_one_way_back(texts: list[str], scope: str) -> N
     for row in found:
         name, form = row["kind"], identity(row["kind"], row["replacement"])
         assert (name, form) not in real
-        pattern = re.compile(kind(name).pattern.replace(BOUND, r"\b"), re.ASCII)
+        pattern = re.compile(kind(name).pattern.replace(BOUND, r"\b").replace(r"\z", r"\Z"), re.ASCII)
         assert pattern.fullmatch(row["replacement"]) or pattern.fullmatch(f"<{row['replacement']}>"), name
         where = () if scope == "corpus" else (row["doc_no"],)
         one[name, row["value_id"], where].add(form)

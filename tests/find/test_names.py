@@ -70,6 +70,15 @@ FOUND = {
     ],
     "we saw Petra, Maria and Anna, Hans": ["Petra", "Maria", "Anna", "Hans"],
     "John A. Fischer wrote to Mr. van der Zyqwert": ["John A. Fischer", "van der Zyqwert"],
+    "read J. R. R. Zyqwert, or J.R.R. Zyqwert; A.K. Blorb": ["J. R. R. Zyqwert", "J.R.R. Zyqwert", "A.K. Blorb"],
+    "Blorb S Zyqwert/HOU/EXAMPLE\nPetra Zyqwert/NA/EXAMPLE on 1/2": ["Blorb S Zyqwert", "Petra Zyqwert"],
+    "X-From: fischer, petra\nX-To: haas, hans, zyqwert, maria; fischer, petra\n\nx": [
+        "fischer, petra",
+        "haas, hans",
+        "zyqwert, maria",
+        "fischer, petra",
+    ],
+    "From: fischer, petra <pf@example.com>\n\nthanks,\npetra\n": ["fischer, petra", "petra"],
     "Pat O'Brien and Jan van der Berg, for Jean-Luc": ["Pat O'Brien", "Jan van der Berg", "Jean-Luc"],
 }
 NOT_FOUND = [
@@ -78,6 +87,9 @@ NOT_FOUND = [
     "I live in Paris",
     "thanks a lot\n\nBest regards\n",
     "the Petra Fischer Foundation pays",
+    "the U.S. Zyqwert, U.N. Blorb, P.S. Zyqwert; A. Zyqwert, J.B. The, B.C. Zyqwert, A. K. ZYQWERT",
+    "tell fischer, petra and haas, hans\nTo: subscribe, unsubscribe\nthanks petra too",
+    "Strong Zyqwert/Blorb Nt Zyqwert/NA or Zyqwert/HOU/EXAMPLE",
     "she banks with Fischer & Sons",
     "Customer Service will answer, Sales Team too",
     "From: Customer Service <service@example.com>\nTo: Sales Team <sales@example.com>\n\n",

@@ -39,7 +39,7 @@ Row = tuple[int, int, int, int, str, str, int, str | None]
 def slow_pattern(home: tuple[str, ...], turn: int, inside: bool = False) -> re.Pattern[str]:
     """What the patterns of a turn say together, in the words of another engine."""
     some = [kind.pattern for kind in kinds(home).values() if kind.pattern and kind.turn == turn and not (inside and kind.name == "URL")]
-    return re.compile("|".join(some).replace(BOUND, r"\b"), re.ASCII)
+    return re.compile("|".join(some).replace(BOUND, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
 def slow(text: str, home: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tuple[str, str]]]:
@@ -125,9 +125,9 @@ def slow_kind(
     for kind in kinds(home).values():
         if kind.turn != turn or not kind.pattern or not kind.takes(frame)[0]:
             continue
-        before = re.match((kind.lead or "").replace(BOUND, r"\b"), value, re.ASCII)
+        before = re.match((kind.lead or "").replace(BOUND, r"\b").replace(r"\z", r"\Z"), value, re.ASCII)
         lead = before.end() if before else 0
-        after = re.search(f"(?:{kind.trail})\\Z", value[lead:]) if kind.trail else None
+        after = re.search(rf"(?:{kind.trail})\z".replace(r"\z", r"\Z"), value[lead:]) if kind.trail else None
         trail = len(after[0]) if after else 0
         reason = kind.check(pl.Series([value[lead : len(value) - trail]]))[0] if kind.check is not None else None
         if reason is None or kind.country is None:

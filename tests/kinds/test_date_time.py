@@ -68,6 +68,14 @@ DATES = [
     ("10:30", "10:30"),
     ("10:30:15 PM", "10:30:15 pm"),
     ("5 p.m.", "5 p.m."),
+    ("9.30 a.m.", "9:30 a.m."),
+    ("14 May 2001 2.15 pm", "2001-05-14T14:15"),
+    ("Jan '01", "jan '01"),
+    ("Nov-01", "nov-01"),
+    ("Mon,\n    4 Feb 2002 16:58:53 +0200", "2002-02-04T16:58:53+0200"),
+    ("May\n> 14, 2001", "2001-05-14"),
+    ("May 14,\n2001", "2001-05-14"),
+    ("May \r\n 14th", "may 14th"),
 ]
 
 
@@ -77,6 +85,20 @@ def test_takes_and_knows(text: str, identity: str) -> None:
         assert found(frame.format(text)) == [text]
     assert KIND.normalise(pl.Series([text])).to_list() == [identity]
     assert KIND.normalise(pl.Series([identity])).to_list() == [identity]
+
+
+WEEKDAYS = [
+    ("moved to 4:00 on Wed. in", ["4:00", "Wed"]),
+    ("by next Fri, or Sat", ["Fri"]),
+    ("Mon ami, Wed she will; on Sun hardware; Satin", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WEEKDAYS)
+def test_short_weekdays_need_a_word(text: str, expected: list[str]) -> None:
+    assert found(text) == expected
+    fakes = KIND.fake(pl.Series("value", ["Wed"] * 50), draws(50), False)
+    assert fakes.n_unique() == 6 and all(found(f"on {fake} we") == [fake] for fake in fakes)
 
 
 YEARS = [

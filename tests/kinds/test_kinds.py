@@ -30,7 +30,7 @@ NAMES = [
 ]
 KINDS = {name: kind(name) for name in NAMES}
 PATTERN = "|".join(f"(?:{k.pattern})" for k in KINDS.values())
-PYTHON = re.compile(PATTERN.replace(BOUND, r"\b"), re.ASCII)
+PYTHON = re.compile(PATTERN.replace(BOUND, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
 def draws(count: int, document: int = 7) -> Draws:
@@ -58,8 +58,8 @@ def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]
         frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field], "address_field": [False]})
         owner = next((k for k in KINDS.values() if k.takes(frame)[0]), None)
         assert owner is not None, "nobody takes what the patterns found"
-        before = re.match((owner.lead or "").replace(BOUND, r"\b"), value)
-        after = re.search(f"(?:{owner.trail})$", value) if owner.trail else None
+        before = re.match((owner.lead or "").replace(BOUND, r"\b").replace(r"\z", r"\Z"), value)
+        after = re.search(rf"(?:{owner.trail})\z".replace(r"\z", r"\Z"), value) if owner.trail else None
         lead, trail = len(before[0]) if before else 0, len(after[0]) if after else 0
         start, stop, value = start + lead, stop - trail, value[lead : len(value) - trail]
         if not lead and text[:start].encode()[-1:] in [bytes([b]) for b in owner.not_before]:
@@ -477,7 +477,7 @@ def test_split_joins_to_the_value(pairs: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_normalise_twice_is_once(name: str, data: st.DataObject) -> None:
     this = KINDS[name]
-    values = st.from_regex(re.compile(this.pattern.replace(BOUND, ""), re.ASCII), fullmatch=True)
+    values = st.from_regex(re.compile(this.pattern.replace(BOUND, "").replace(r"\z", ""), re.ASCII), fullmatch=True)
     column = pl.Series(data.draw(st.lists(values, min_size=1, max_size=5)), dtype=pl.String).str.strip_chars("<>")
     once = this.normalise(column)
     assert this.normalise(once).to_list() == once.to_list()
@@ -507,9 +507,9 @@ def test_order() -> None:
 
 def test_patterns_keep_their_contract() -> None:
     for name, this in KINDS.items():
-        assert re.compile(this.pattern.replace(BOUND, r"\b")).groups == 0, name
+        assert re.compile(this.pattern.replace(BOUND, r"\b").replace(r"\z", r"\Z")).groups == 0, name
         assert not this.gate or "|".join(form for _, form in this.gate) == this.pattern, name
-        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", this.pattern.replace(BOUND, "")), name
+        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", this.pattern.replace(BOUND, "").replace(r"\z", "")), name
         everything = pl.Series([f"{chr(at)}" for at in range(32)])
         assert not (everything.str.replace_all(this.pattern, "")).eq("").any(), name
 

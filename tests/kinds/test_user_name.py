@@ -33,6 +33,8 @@ def found(text: str) -> list[str]:
         ("cd /home/alee/src and /Users/Ann/Desktop, C:\\Users\\alee\\x C:\\\\Users\\\\bee", ["alee", "Ann", "alee", "bee"]),
         ("file:///home/alee/notes", ["alee"]),
         ("nick: alee.", ["alee"]),
+        ("AIM: AnnLee\nICQ: 1320600\taim: alee / yahoo", ["AnnLee", "1320600", "alee"]),
+        ('cp ~alee/bin "~bee/x"', ["alee", "bee"]),
     ],
 )
 def test_takes(text: str, names: list[str]) -> None:
@@ -52,6 +54,8 @@ def test_takes(text: str, names: list[str]) -> None:
         "<bob@example.com>@CORP, run (@ARGV); \n * @uargs: what goes in\n安井@ann_lee",
         "npm i @scope/pkg, x@y, a/@b, 5@home",
         "user: " + "a" * 33,
+        "Aim: win\nAIM: to do it; Twitter: The company said",
+        "~5 hp, ~38MB/s, & ~MASK, ~root/x, https://example.com/~alee/ and a~alee/x",
         "",
     ],
 )
