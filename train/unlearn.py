@@ -213,9 +213,9 @@ def guarantee(base: Mapping[str, Any] | None, forgotten: int, *, chosen: bool = 
     privacy = None if base is None else base.get("privacy")
     beside = "; the number of epochs was chosen by a training on all texts, and is not covered" if chosen else ""
     if privacy is None:
-        said = rewriting(base)
+        ledger = rewriting(base)
         words = "as good as the rewriting of the base model's texts: "
-        words += " ".join(said) if said else "read the privacy that the manifest of those shards states"
+        words += " ".join(ledger).rstrip(".") if ledger else "read the privacy that the manifest of those shards states"
         return {"words": words + beside}
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     many, most = accountant.group(epsilon, delta, max(forgotten, 1))

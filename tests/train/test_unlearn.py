@@ -254,7 +254,7 @@ def test_the_rewriting_speaks_for_its_base(tmp_path: Path) -> None:
     ledger = [{"part": "dp_mlm", "words": ["epsilon 10 per token.", "In practice no protection."]}]
     (tmp_path / "manifest.json").write_text(json.dumps({"summary": {"ledger": ledger}}))
     words = guarantee(base, 2, chosen=True)["words"]
-    assert "texts: dp_mlm: epsilon 10 per token. In practice no protection.; the number of epochs" in words
+    assert "texts: dp_mlm: epsilon 10 per token. In practice no protection; the number of epochs" in words
 
 
 def test_the_command(data: Path, rewritten: Path, learned: Path, recipe: Any, tmp_path: Path) -> None:
