@@ -104,8 +104,8 @@ def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     ]
     records = Records.of(masked, [{"[PERSON-1]": ["x"], "[EMAIL_ADDRESS-1]": ["y"]}] * texts)
     found = pl.DataFrame(
-        [(key, place, said(2), place) for key in records.keys["key"] for place in range(candidates)],
-        schema={"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64}, orient="row",
+        [(key, place, said(2), place, 1) for key in records.keys["key"] for place in range(candidates)],
+        schema={"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64, "votes": pl.Int64}, orient="row",
     )  # fmt: skip
     tokenizer = trained_tokenizer([*masked, *words], vocab=VOCABULARY, context=256)
     models = []

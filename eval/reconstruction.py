@@ -10,6 +10,9 @@ that it was tuned from (the reference).
    its label, and L is the mean loss per token from the label's place on (equation 5). With L_v of the victim and L_r of the reference, a
    segment scores (L_v - L_r - b) / (L_r + b) (equation 4); the scores of all segments are added up, and the lowest sum is the answer.
 
+Beside the paper's criteria stand two that are not the paper's (`VOTES`): `votes`, self-consistency as in Wang et al. 2023, takes the
+candidate that most of the n queries said, and `votes_subtract` weighs that with the losses.
+
 Where the authors' code differs from its purpose, the purpose stands: a segment without a label behind it ends where the text ends or after
 `reach` characters (the code loses its last character, or all of what follows); the first token of a segment is scored too, after the
 token that begins a text; and which tokens belong to the candidate is read from their places in the whole segment, not from a second
@@ -43,7 +46,8 @@ Finder = Callable[[Sequence[str]], pl.DataFrame]  # texts -> text_no, start, sto
 
 LABEL = re.compile(r"\[([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)-([0-9]+)\]")
 REACH = 300  # characters of a segment on each side of its label (the authors' code)
-CRITERIA = ("vanilla", "partial", "subtract", "ratio", "biased")
+CRITERIA = ("vanilla", "partial", "subtract", "ratio", "biased")  # the paper's
+VOTES = {"votes": "partial", "votes_subtract": "subtract"}  # not the paper's: by how many queries said it; the loss that goes with it
 TINY = 1e-6  # the least that is divided by (the authors' code has it as the least b)
 GRID = (0.0, *(round(0.1 * step, 1) for step in range(1, 41)), math.inf)  # b: the sweep of the authors' code, and both ends
 WORDS = ((0, 49), (50, 99), (100, 149), (150, 199), (200, None))  # lengths of texts, in words (figure 6)
@@ -224,11 +228,12 @@ def around(text: str, label: str) -> str:
 # ---- candidates ----
 
 SAID: Mapping[str, Any] = {"prompt": pl.Int64, "query": pl.Int64, "text": pl.String}
-CANDIDATES: Mapping[str, Any] = {"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64}
+CANDIDATES: Mapping[str, Any] = {"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64, "votes": pl.Int64}
 
 
 def recollected(model: Model, records: Records, attack: Attack, finder: Finder = values_in) -> pl.DataFrame:
-    """The candidates of each key in the order they were first said: `key`, `place`, `candidate`, `query` (the first that said it, from 0).
+    """The candidates of each key in the order they were first said: `key`, `place`, `candidate`, `query` (the first that said it, from 0)
+    and `votes` (how many queries said it, in exactly these letters).
 
     A prompt that leaves the model no room to repeat its text is not asked; its keys have no candidates.
     """
@@ -355,16 +360,20 @@ def _candidates(said: pl.DataFrame, asked: pl.DataFrame, attack: Attack, finder:
     if attack.longest is not None:
         good &= told.str.len_chars() <= attack.longest
     found = spans.filter(good).join(asked, on=["prompt", "kind"]).sort("key", "query", "start")
-    found = found.unique(["key", "candidate"], keep="first", maintain_order=True)
-    return found.select("key", place=pl.int_range(pl.len()).over("key"), candidate="candidate", query="query").cast(pl.Schema(CANDIDATES))
+    found = found.group_by("key", "candidate", maintain_order=True).agg(pl.col("query").first(), votes=pl.col("query").n_unique())
+    return found.with_columns(place=pl.int_range(pl.len()).over("key")).select(list(CANDIDATES)).cast(pl.Schema(CANDIDATES))
 
 
 # ---- ranking ----
 
+LOSSES: Mapping[str, Any] = {
+    "key": pl.Int64, "place": pl.Int64, "votes": pl.Int64, "victim": pl.Float64, "reference": pl.Float64, "whole": pl.Float64,
+}  # fmt: skip
+
 
 def losses(victim: Model, reference: Model | None, records: Records, candidates: pl.DataFrame, attack: Attack) -> pl.DataFrame:
-    """A row for each candidate and segment of its key: `key`, `place`, `victim` and `reference` (mean losses from the label's place on,
-    equation 5) and `whole` (the victim's over the whole segment, equation 1). Without a reference, `reference` is 0.
+    """A row for each candidate and segment of its key: `key`, `place`, `votes`, `victim` and `reference` (mean losses from the label's
+    place on, equation 5) and `whole` (the victim's over the whole segment, equation 1). Without a reference, `reference` is 0.
 
     All rows of all keys are scored together, each distinct segment with each candidate once, in batches by length.
     """
@@ -374,7 +383,7 @@ def losses(victim: Model, reference: Model | None, records: Records, candidates:
         for key, text_no, label in records.keys.select("key", "text_no", "label").iter_rows()
         for segment in segments(records.texts[text_no], label, attack.reach)
     ]
-    rows = candidates.select("key", "place", "candidate").join(
+    rows = candidates.select("key", "place", "candidate", "votes").join(
         pl.DataFrame(cut, schema=schema, orient="row"), on="key", maintain_order="left"
     )
     columns = ["before", "candidate", "after"]
@@ -387,7 +396,7 @@ def losses(victim: Model, reference: Model | None, records: Records, candidates:
     else:
         other, _ = segment_losses(reference, *distinct.get_columns(), batch=attack.batch)
     distinct = distinct.with_columns(victim=pl.Series(partial), reference=pl.Series(other), whole=pl.Series(whole))
-    return rows.join(distinct, on=columns, maintain_order="left").select("key", "place", "victim", "reference", "whole")
+    return rows.join(distinct, on=columns, maintain_order="left").select(list(LOSSES))
 
 
 def segment_losses(
@@ -452,13 +461,22 @@ def scores(told: pl.DataFrame, criterion: str, b: float = 1.0) -> F64:
         return biased(victim, reference, 0.0)
     if criterion == "biased":
         return biased(victim, reference, b)
-    raise UsageError(f"criterion {criterion!r}: {nearest(criterion, CRITERIA)}")
+    raise UsageError(f"criterion {criterion!r}: {nearest(criterion, [*CRITERIA, *VOTES])}")
 
 
 def ranked(told: pl.DataFrame, criterion: str, b: float = 1.0) -> pl.DataFrame:
-    """`key`, `place`, `rank` (0: the answer): candidates by the sum of their segments' scores, the lowest first, the first said on ties."""
-    summed = told.with_columns(score=pl.Series(scores(told, criterion, b), dtype=pl.Float64))
-    summed = summed.group_by("key", "place", maintain_order=True).agg(pl.col("score").sum()).sort("key", "score", "place")
+    """`key`, `place`, `rank` (0: the answer): candidates by the sum of their segments' scores, the lowest first, the first said on ties.
+
+    Not the paper's: `votes` puts those first that most queries said, by `partial` among equals; `votes_subtract` takes ln(votes) from the
+    sum of `subtract`, so that e^-score is the number of queries times how much likelier a token there is to the victim than to the
+    reference.
+    """
+    summed = told.with_columns(score=pl.Series(scores(told, VOTES.get(criterion, criterion), b), dtype=pl.Float64))
+    summed = summed.group_by("key", "place", maintain_order=True).agg(pl.col("score").sum(), pl.col("votes").first())
+    if criterion == "votes_subtract":
+        summed = summed.with_columns(score=pl.col("score") - pl.col("votes").log())
+    most_said = [-pl.col("votes")] if criterion == "votes" else []
+    summed = summed.sort("key", *most_said, "score", "place")
     return summed.select("key", "place", rank=pl.int_range(pl.len()).over("key").cast(pl.Int64))
 
 

@@ -44,12 +44,15 @@ def test_seeds_are_counted_together() -> None:
     from benchmarks.papers.recollect_rank import Told
 
     one = Records.of(["[A-1] x", "[A-1]"], [{"[A-1]": ["yes"]}] * 2)
-    said = pl.DataFrame({"key": [0, 0], "place": [0, 1], "candidate": ["no", "yes"], "query": [0, 2]}, schema=dict(rr.CANDIDATES))
-    numbers = {"key": [0, 0], "place": [0, 1], "victim": [1.0, 2.0], "reference": [1.0, 8.0], "whole": [1.0, 2.0]}
+    said = pl.DataFrame(
+        {"key": [0, 0], "place": [0, 1], "candidate": ["no", "yes"], "query": [0, 2], "votes": [1, 3]}, schema=dict(rr.CANDIDATES)
+    )
+    numbers = {"key": [0, 0], "place": [0, 1], "votes": [1, 3], "victim": [1.0, 2.0], "reference": [1.0, 8.0], "whole": [1.0, 2.0]}
     told = Told(one.keys, rr.judged(one, said), pl.DataFrame(numbers))
     both = Told.together([told, told])
     assert both.keys["key"].to_list() == [0, 1, 2, 3] and both.worth["key"].to_list() == [0, 0, 2, 2]
     assert both.top1("ratio") == told.top1("ratio") == 0.5 and both.top1("partial") == 0
+    assert both.top1("votes") == 0.5
     assert (both.recall(2), both.recall(3)) == (0, 0.5)
 
 

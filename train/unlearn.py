@@ -94,6 +94,7 @@ class Stages:
         if request is not None and named(documents.doc_ids, request).all() or both >= set(documents.doc_ids.to_pylist()):
             raise UsageError(f"{self.out}: after this request no document is left to train on; the base model is what remains")
         self._askable()
+        self._fitting(documents)
         epochs = self._epochs()
         base, checkpoint = self._base(epochs)
         if base is not None:
@@ -128,6 +129,20 @@ class Stages:
             raise UsageError(
                 "stage A needs rewritten texts (--rewritten), DP-SGD (a table [base.privacy] in the recipe), or a base model (--model)"
             )
+
+    def _fitting(self, documents: Documents) -> None:
+        """UsageError where the base model, or the texts that it is to be made of, are of other documents; before anything is trained."""
+        if self.model is not None:
+            kept = trained(self.model)
+            if kept is not None:
+                same_documents(kept, documents)
+        elif self.rewritten is not None:
+            other = read(self.rewritten, text=self.recipe.data.text_column, doc_id=self.recipe.data.id_column)
+            if other.ids_sha256 != documents.ids_sha256:
+                raise UsageError(
+                    f"{self.rewritten}: holds other documents ({len(other)}) than {self.data} ({len(documents)}); "
+                    "rewritten texts have the doc_ids of the raw ones, one for one"
+                )
 
     def _epochs(self) -> dict[str, Any] | None:
         """How many epochs stage A has, and its half, by the pilot; None where the recipe says how many. `learned` is false where the pilot
@@ -198,7 +213,9 @@ def guarantee(base: Mapping[str, Any] | None, forgotten: int, *, chosen: bool = 
     privacy = None if base is None else base.get("privacy")
     beside = "; the number of epochs was chosen by a training on all texts, and is not covered" if chosen else ""
     if privacy is None:
-        words = "as good as the rewriting of the base model's texts: read the privacy that the manifest of those shards states"
+        ledger = rewriting(base)
+        words = "as good as the rewriting of the base model's texts: "
+        words += " ".join(ledger).rstrip(".") if ledger else "read the privacy that the manifest of those shards states"
         return {"words": words + beside}
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     many, most = accountant.group(epsilon, delta, max(forgotten, 1))
@@ -208,6 +225,13 @@ def guarantee(base: Mapping[str, Any] | None, forgotten: int, *, chosen: bool = 
         words += f"; for all {forgotten} documents together {said}"
     together = {"documents": forgotten, "epsilon": many, "delta": most}
     return {"unit": privacy["unit"], "epsilon": epsilon, "delta": delta, "group": together, "words": words + beside}
+
+
+def rewriting(base: Mapping[str, Any] | None) -> list[str]:
+    """What the ledger of the shards that a base model was trained on says, in plain words; nothing where they have none any more."""
+    place = None if base is None else base.get("data", {}).get("path")
+    told = None if place is None else read_json(Path(place) / "manifest.json")
+    return [line for account in (told or {}).get("summary", {}).get("ledger", ()) for line in (f"{account['part']}:", *account["words"])]
 
 
 def trained(checkpoint: str | Path) -> dict[str, Any] | None:

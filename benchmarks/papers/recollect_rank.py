@@ -301,13 +301,23 @@ def criteria(seeds: Sequence[Seed], attack: Attack, size: str) -> dict[str, Crit
     weight = [seed.victims["baseline"].keys.height for seed in seeds]
     before = {name: float(np.average([seed.before[name] for seed in seeds], weights=weight)) for name in seeds[0].before}
     best = max(before[name] for name in ("direct", "tab", "p2p"))
-    top = {name: told.top1(name, attack.b) for name in rr.CRITERIA}
+    top = {name: told.top1(name, attack.b) for name in (*rr.CRITERIA, *rr.VOTES)}
+    voted = max(best, before["p2p_votes"], 1 / told.keys.height)  # the attacks before it, P2P by votes as well
     strangers, as_victim = (Told.together([getattr(seed, name) for seed in seeds]) for name in ("strangers", "as_victim"))
     small = size != "gpu"  # the attack is behind there; `ci`, which must pass, reports it only, and `cpu` fails by it
     found = {
         "top1_ratio": Criterion(
             value=top["biased"] / max(best, 1 / told.keys.height), paper=2.1, threshold=1.5, headline=size != "ci",
             note=f"the paper's main claim; over the best attack before it{SMALL if small else ''}",
+        ),
+        "top1_ratio_votes": Criterion(
+            value=top["votes"] / voted, paper="not measured", threshold=1.5, headline=False,
+            note="not the paper's criterion: the candidate that most queries said; over the best attack before it, where P2P may go by "
+            f"votes as well ({before['p2p_votes']:.2f})",
+        ),
+        "top1_ratio_votes_subtract": Criterion(
+            value=top["votes_subtract"] / voted, paper="not measured", threshold=1.5, headline=False,
+            note="not the paper's criterion: ln(votes) and the calibrated loss together; over the same",
         ),
         "partial_vs_vanilla": Criterion(value=top["partial"] - top["vanilla"], paper=0.0070, threshold=-0.01),
         "recall_grows": Criterion(
@@ -360,7 +370,7 @@ def tables(seeds: Sequence[Seed], attack: Attack, curve: Sequence[tuple[float, f
                 "victim": name,
                 "keys": one.keys.height,
                 "recall": one.recall(attack.queries),
-                **{c: one.top1(c, attack.b) for c in rr.CRITERIA},
+                **{c: one.top1(c, attack.b) for c in (*rr.CRITERIA, *rr.VOTES)},
             }
         )
     for name, kept in (("strangers", [seed.strangers for seed in seeds]), ("reference as victim", [seed.as_victim for seed in seeds])):
@@ -370,7 +380,7 @@ def tables(seeds: Sequence[Seed], attack: Attack, curve: Sequence[tuple[float, f
                 "victim": name,
                 "keys": one.keys.height,
                 "recall": one.recall(attack.queries),
-                **{c: one.top1(c, attack.b) for c in rr.CRITERIA},
+                **{c: one.top1(c, attack.b) for c in (*rr.CRITERIA, *rr.VOTES)},
             }
         )
     return {

@@ -32,6 +32,7 @@ from ..reconstruction import (
     GRID,
     ONE,
     TIMES,
+    VOTES,
     WHOLE,
     WORDS,
     Attack,
@@ -86,7 +87,7 @@ class Reconstruction(Metric):
     new_tokens: int = Field(default=381, ge=1)
     b: float = Field(default=1.0, ge=0)
     shadow: Shadow | None = None  # b is then what is best there
-    criterion: Literal["vanilla", "partial", "subtract", "ratio", "biased"] = "biased"
+    criterion: Literal["vanilla", "partial", "subtract", "ratio", "biased", "votes", "votes_subtract"] = "biased"
     reach: int = Field(default=300, ge=0)
     longest: int | None = Field(default=None, ge=1)
     baselines: bool = True
@@ -192,7 +193,10 @@ def summary(keys: pl.DataFrame, worth: pl.DataFrame, told: pl.DataFrame, attack:
     """What a report says of an attack, from the tables `Records.keys`, `judged` and `losses`."""
     order = ranked(told, criterion, attack.b)
     best = answers(keys, worth, order)
-    by_criterion = {name: answers(keys, worth, ranked(told, name, attack.b)) for name in CRITERIA}
+    by_criterion = {name: answers(keys, worth, ranked(told, name, attack.b)) for name in (*CRITERIA, *VOTES)}
+    rates = {
+        name: {"top1": accuracy(one), "exact": accuracy(one, "exact"), "f1": accuracy(one, "f1")} for name, one in by_criterion.items()
+    }
     ratio, partial = (by_criterion[name]["hit"] for name in ("ratio", "partial"))
     return {
         "keys": keys.height,
@@ -208,9 +212,8 @@ def summary(keys: pl.DataFrame, worth: pl.DataFrame, told: pl.DataFrame, attack:
             {"queries": some, "recall": recall_after(keys, worth, some)}
             for some in sorted({*(one for one in QUERIES if one < attack.queries), attack.queries})
         ],
-        "criteria": {
-            name: {"top1": accuracy(one), "exact": accuracy(one, "exact"), "f1": accuracy(one, "f1")} for name, one in by_criterion.items()
-        },
+        "criteria": {name: rates[name] for name in CRITERIA},
+        "criteria_not_the_papers": {name: rates[name] for name in VOTES},
         "ratio_and_partial": {
             "both": int((ratio & partial).sum()),
             "ratio_only": int((ratio & ~partial).sum()),
@@ -242,11 +245,18 @@ def curve_of(
 
 def baselines(model: Model, records: Records, attack: Attack, *, queries: int = 64, finder: Finder = values_in) -> dict[str, float]:
     """Accuracy of the attacks before it: DirectPrompt and TAB (right where any value of their one completion is), and P2P (ranked by the
-    loss of the whole segment, without a reference); with the share of keys whose value P2P said at all."""
+    loss of the whole segment, without a reference); with the share of keys whose value P2P said at all, and what would come first of its
+    candidates by votes (`p2p_votes`, which is not P2P's way)."""
     keys, told = records.keys, {}
     for name, made in (("direct", direct(model, records, attack, finder)), ("tab", tab(model, records, attack, finder))):
         told[name] = recall_after(keys, judged(records, made), 1)
     made = p2p(model, records, attack, finder, queries=queries)
     worth = judged(records, made)
-    order = ranked(losses(model, None, records, made, attack), "vanilla")
-    return {**told, "p2p": accuracy(answers(keys, worth, order)), "p2p_recall": recall_at(keys, worth, order)}
+    scored = losses(model, None, records, made, attack)
+    order, votes = ranked(scored, "vanilla"), ranked(scored, "votes")
+    return {
+        **told,
+        "p2p": accuracy(answers(keys, worth, order)),
+        "p2p_recall": recall_at(keys, worth, order),
+        "p2p_votes": accuracy(answers(keys, worth, votes)),
+    }

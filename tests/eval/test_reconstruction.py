@@ -164,6 +164,18 @@ def test_candidates_are_what_a_finder_sees(model: Model, monkeypatch: pytest.Mon
     assert told[3] == [(ANN.upper(), 0), (ANN, 0), (CY, 1)]  # spellings are told apart, the longest address is left out
     assert 4 not in told  # nothing of its kind was said
     assert found["place"].to_list() == [0, 1, 0, 1, 0, 0, 1, 2]
+    votes = found.filter(pl.col("key").is_in([0, 3])).select("key", "votes").rows()
+    assert votes == [(0, 1), (0, 2), (3, 1), (3, 1), (3, 1)]  # ANN was said by two of three; spellings are counted apart
+
+
+def test_a_query_has_one_vote(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    mouth(monkeypatch, {"beta": [f"{ANN} {ANN} {ANN}", f"{BO}", f"{BO} {ANN}", f"{BO}"]})
+    only = Records.of(["beta [EMAIL_ADDRESS-1]"], [{"[EMAIL_ADDRESS-1]": [BO]}])
+    found = rr.recollected(model, only, Attack(queries=4))
+    assert found.select("candidate", "query", "votes").rows() == [(ANN, 0, 2), (BO, 1, 3)]
+    told = rr.losses(model, model, only, found, Attack())
+    assert told["votes"].to_list() == [2, 3]
+    assert rr.accuracy(rr.answers(only.keys, rr.judged(only, found), rr.ranked(told, "votes"))) == 1
 
 
 def test_finders_of_ones_own_and_words_that_are_no_values(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +236,7 @@ def test_the_metric_asks_the_finders_that_it_names(model: Model, monkeypatch: py
     told = attacked(model, model, only, attack, finder=seer(["names"]))
     assert told["recall"] == told["top1"] == 1
     before = baselines(model, only, attack, queries=2, finder=seer(["names"]))
-    assert before == {"direct": 1, "tab": 1, "p2p": 1, "p2p_recall": 1}
+    assert before == {"direct": 1, "tab": 1, "p2p": 1, "p2p_recall": 1, "p2p_votes": 1}
 
 
 def test_one_prompt_for_each_key(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +317,8 @@ def test_a_segment_that_begins_with_its_label_scores_the_first_token(model: Mode
 
 
 def test_losses_table(model: Model, gpt2: Any, tokenizer: Any) -> None:
-    found = pl.DataFrame({"key": [0, 0, 3], "place": [0, 1, 0], "candidate": [ANN, BO, CY], "query": [0, 0, 0]}, schema=dict(rr.CANDIDATES))
+    told = {"key": [0, 0, 3], "place": [0, 1, 0], "candidate": [ANN, BO, CY], "query": [0, 0, 0], "votes": [1, 2, 1]}
+    found = pl.DataFrame(told, schema=dict(rr.CANDIDATES))
     told = rr.losses(model, model, RECORDS, found, Attack())
     assert told.select("key", "place").rows() == [(0, 0), (0, 0), (0, 1), (0, 1), (3, 0)]  # two places of the label, one of the other text
     assert (told["victim"] == told["reference"]).all()
@@ -337,8 +350,9 @@ def test_criteria_by_hand() -> None:
     assert rr.scores(told, "subtract").tolist() == [-1, 3, math.inf]
     assert rr.scores(told, "ratio") == pytest.approx([-0.5, 3e6 - 1, math.inf], rel=1e-5)  # a reference that is sure divides by 1e-6
     assert rr.scores(told, "biased", 2.0) == pytest.approx([(1 - 2 - 2) / (2 + 2), (3 - 0 - 2) / (0 + 2), math.inf])
-    with pytest.raises(UsageError, match="vanilla"):
-        rr.scores(told, "vanila")
+    for wrong, meant in (("vanila", "vanilla"), ("vote", "votes")):
+        with pytest.raises(UsageError, match=meant):
+            rr.scores(told, wrong)
     with pytest.raises(UsageError, match="b = -1"):
         rr.biased(np.ones(1), np.ones(1), -1)
 
@@ -348,6 +362,7 @@ def test_sums_over_segments_and_ties() -> None:
         {
             "key": [0, 0, 0, 0, 0, 1],
             "place": [0, 0, 1, 1, 2, 0],
+            "votes": [1, 1, 1, 1, 1, 1],
             "victim": [1.0, 4.0, 2.0, 2.0, 5.0, 1.0],
             "reference": [1.0] * 6,
             "whole": [1.0] * 6,
@@ -355,6 +370,47 @@ def test_sums_over_segments_and_ties() -> None:
     )
     assert rr.ranked(told, "partial").rows() == [(0, 1, 0), (0, 0, 1), (0, 2, 2), (1, 0, 0)]  # 4 < 5 = 5: the first said wins
     assert rr.ranked(told.head(0), "biased").height == 0
+
+
+def by_votes(rows: list[tuple[int, int, int, float, float]]) -> pl.DataFrame:
+    """A table of losses from key, place, votes, victim and reference; a row for each segment."""
+    told = pl.DataFrame(rows, schema=["key", "place", "votes", "victim", "reference"], orient="row")
+    return told.with_columns(whole=pl.col("victim")).cast(pl.Schema(rr.LOSSES))
+
+
+# (place, votes, victim, reference), a row for each segment; the order of places by `votes` and by `votes_subtract`
+VOTED = {
+    "more queries come first, whatever the loss": ([(0, 1, 0.1, 9), (1, 2, 9, 9)], [1, 0], [0, 1]),
+    "the victim's loss tells equals apart, not the reference": ([(0, 2, 3, 9), (1, 2, 2, 2)], [1, 0], [0, 1]),
+    "then the first said": ([(0, 2, 2, 2), (1, 2, 2, 2)], [0, 1], [0, 1]),
+    "votes count once, losses in each segment": ([(0, 3, 2, 2), (0, 3, 2, 2), (1, 2, 2, 2.3), (1, 2, 2, 2.3)], [0, 1], [1, 0]),
+    "ln 2 is worth 0.69 of loss": ([(0, 1, 1, 1.68), (1, 2, 1, 1)], [1, 0], [1, 0]),
+    "and no more": ([(0, 1, 1, 1.7), (1, 2, 1, 1)], [1, 0], [0, 1]),
+    "what cannot be scored is last of its equals": ([(0, 2, math.inf, 1), (1, 2, 9, 1), (2, 1, 1, 1)], [1, 0, 2], [2, 1, 0]),
+}
+
+
+@pytest.mark.parametrize("case", VOTED)
+def test_votes(case: str) -> None:
+    rows, votes, together = VOTED[case]
+    told = by_votes([(0, place, times, victim, reference) for place, times, victim, reference in rows])
+    for criterion, order in (("votes", votes), ("votes_subtract", together)):
+        found = rr.ranked(told, criterion)
+        assert found["place"].to_list() == order and found["rank"].to_list() == list(range(len(order)))
+
+
+@given(st.lists(st.tuples(LOSS, LOSS, st.integers(1, 40)), min_size=1, max_size=6))
+def test_votes_are_those_of_a_slow_reading(rows: list[tuple[float, float, int]]) -> None:
+    told = by_votes([(0, place, votes, victim, reference) for place, (victim, reference, votes) in enumerate(rows)])
+    places = range(len(rows))
+    assert rr.ranked(told, "votes")["place"].to_list() == sorted(places, key=lambda place: (-rows[place][2], rows[place][0], place))
+    scores = {place: victim - reference - math.log(votes) for place, (victim, reference, votes) in enumerate(rows)}
+    order = [scores[place] for place in rr.ranked(told, "votes_subtract")["place"]]
+    assert order == pytest.approx(sorted(order))  # equal to the last bit or not: rounding may turn them round
+    for criterion, plain in rr.VOTES.items():  # where all were said as often, votes say nothing
+        same = told.with_columns(votes=pl.lit(3, pl.Int64))
+        if len({round(score, 6) for score in rr.scores(told, plain)}) == len(rows):
+            assert rr.ranked(same, criterion).equals(rr.ranked(same, plain))
 
 
 # ---- success ----
@@ -378,12 +434,14 @@ def test_worth(candidate: str, truths: list[str], hit: bool, exact: bool, f1: fl
 def test_rates_by_hand() -> None:
     keys = RECORDS.keys
     found = pl.DataFrame(
-        {"key": [0, 0, 1, 3], "place": [0, 1, 0, 0], "candidate": [BO, ANN, ANN, CY], "query": [0, 4, 1, 2]}, schema=dict(rr.CANDIDATES)
+        {"key": [0, 0, 1, 3], "place": [0, 1, 0, 0], "candidate": [BO, ANN, ANN, CY], "query": [0, 4, 1, 2], "votes": [1, 2, 1, 1]},
+        schema=dict(rr.CANDIDATES),
     )
     worth = rr.judged(RECORDS, found)
     told = pl.DataFrame(
-        {"key": [0, 0, 1, 3], "place": [0, 1, 0, 0], "victim": [1.0, 2, 1, 1], "reference": [1.0, 9, 1, 1], "whole": [1.0] * 4}
-    )
+        {"key": [0, 0, 1, 3], "place": [0, 1, 0, 0], "votes": [1, 2, 1, 1], "victim": [1.0, 2, 1, 1], "reference": [1.0, 9, 1, 1],
+         "whole": [1.0] * 4}
+    )  # fmt: skip
     plain, calibrated = rr.ranked(told, "partial"), rr.ranked(told, "ratio")
     assert rr.accuracy(rr.answers(keys, worth, plain)) == 1 / 5  # two keys have no candidates, and are wrong
     assert rr.accuracy(rr.answers(keys, worth, calibrated)) == 2 / 5
@@ -400,7 +458,7 @@ def test_nothing_to_attack() -> None:
     none = Records.of(["no label", ""], [{}, {}])
     worth = rr.judged(none, pl.DataFrame(schema=dict(rr.CANDIDATES)))
     order = rr.ranked(
-        pl.DataFrame(schema={"key": pl.Int64, "place": pl.Int64, "victim": pl.Float64, "reference": pl.Float64, "whole": pl.Float64}),
+        pl.DataFrame(schema=dict(rr.LOSSES)),
         "biased",
     )
     assert (

@@ -227,6 +227,9 @@ def test_stages_that_cannot_be(data: Path, rewritten: Path, corpus: Any, recipe:
     with pytest.raises(UsageError, match="names a document that the data does not have"):
         made.go(ids(tmp_path / "one.txt", "m31"))
     assert not (tmp_path / "out").exists(), "wrong ids are told before a base is trained"
+    with pytest.raises(UsageError, match=r"rewritten.*holds other documents \(30\) than .*other.jsonl \(20\)"):
+        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "out", rewritten=rewritten).go()
+    assert not (tmp_path / "out").exists(), "texts of another corpus, too"
     made.go()
     with pytest.raises(UsageError, match="no document is left"):
         made.go(ids(tmp_path / "all.txt", *(f"m{at}" for at in range(30))))
@@ -242,6 +245,16 @@ def test_what_can_be_said() -> None:
     privacy = {"claim": "(8, 1e-05)-differential privacy", "unit": "record", "epsilon": 8.0, "delta": 1e-5}
     assert "no statement" in guarantee({"privacy": privacy}, 20)["words"]
     assert "together" not in guarantee({"privacy": {**privacy, "unit": "user"}}, 20)["words"]
+
+
+def test_the_rewriting_speaks_for_its_base(tmp_path: Path) -> None:
+    """What the ledger of the base model's shards says is what can be said of the forgotten; without one, where to read it."""
+    base = {"privacy": None, "data": {"path": str(tmp_path)}}
+    assert "read the privacy" in guarantee(base, 2)["words"] and "read the privacy" in guarantee(None, 2)["words"]
+    ledger = [{"part": "dp_mlm", "words": ["epsilon 10 per token.", "In practice no protection."]}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"summary": {"ledger": ledger}}))
+    words = guarantee(base, 2, chosen=True)["words"]
+    assert "texts: dp_mlm: epsilon 10 per token. In practice no protection; the number of epochs" in words
 
 
 def test_the_command(data: Path, rewritten: Path, learned: Path, recipe: Any, tmp_path: Path) -> None:

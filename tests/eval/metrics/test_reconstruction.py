@@ -74,13 +74,42 @@ def test_a_checkpoint_is_attacked(run_of: Any, tmp_path: Path, speaks: None) -> 
     assert trained["by_kind"][0]["keys"] == 2 and trained["by_words"] == [
         {"from": 0, "to": 49, "keys": 2, "right": round(2 * trained["top1"])}
     ]
-    assert set(trained["criteria"]) == {"vanilla", "partial", "subtract", "ratio", "biased"}
+    assert set(trained["criteria"]) == {"vanilla", "partial", "subtract", "ratio", "biased"}  # the paper's, and no others
+    assert set(trained["criteria_not_the_papers"]) == {"votes", "votes_subtract"}
     assert trained["by_b"][-1]["b"] is None and trained["by_b"][-1]["top1"] == trained["criteria"]["partial"]["top1"]
     assert trained["by_b"][0]["top1"] == trained["criteria"]["ratio"]["top1"]
     assert told["untrained"]["keys"] == 1 and told["untrained"]["recall"] == 0.0
-    assert told["baselines"] == {"direct": 1.0, "tab": 1.0, "p2p": pytest.approx(told["baselines"]["p2p"]), "p2p_recall": 1.0}
+    assert told["baselines"] == {
+        "direct": 1.0,
+        "tab": 1.0,
+        "p2p": pytest.approx(told["baselines"]["p2p"]),
+        "p2p_recall": 1.0,
+        "p2p_votes": told["baselines"]["p2p_votes"],
+    }
     report = json.dumps(told)
     assert not any(value in report for value in (ANN, BO, CY, "alpha")) and all(map(math.isfinite, numbers(told)))
+
+
+def test_votes_may_rank_and_are_nobodys_headline(run_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three answers say the true address, the first one another: votes find it whatever the losses. The default is the paper's."""
+    turns = {"alpha": [CY, ANN, ANN], "beta": [CY, BO, BO]}
+
+    def generate(self: Model, prompts: list[list[int]], **_: Any) -> list[list[int]]:
+        words = ["alpha" if "alpha" in prompt else "beta" for prompt in self.decode(prompts)]
+        return self.encode([turns[word][words[:number].count(word) % 3] for number, word in enumerate(words)])
+
+    monkeypatch.setattr(Model, "generate", generate)
+    monkeypatch.setattr(Model, "context", property(lambda self: 4096))
+    run, places = Run.open(run_of("victim", TEXTS)), masked(tmp_path / "m", TEXTS)
+    told = {}
+    for criterion in ({}, {"criterion": "votes"}):
+        one = metric({"use": "reconstruction", **places, "queries": 3, "p2p_queries": 3, **criterion, **PROMPTS})
+        one.open(Ground())
+        told[criterion.get("criterion", "")] = one.at(run, run.final, Model.load(run.final.path))
+    plain, voted = told[""]["trained"], told["votes"]["trained"]
+    assert voted["top1"] == 1.0 == plain["criteria_not_the_papers"]["votes"]["top1"] == told[""]["baselines"]["p2p_votes"]
+    assert plain["top1"] == plain["criteria"]["biased"]["top1"] and plain["criteria"] == voted["criteria"]
+    assert Reconstruction(use="reconstruction", **places).criterion == "biased"
 
 
 def test_the_reference_as_victim_tells_nothing_apart(run_of: Any, tmp_path: Path, speaks: None) -> None:
