@@ -71,7 +71,10 @@ _SPOKEN = (
 )
 # `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: what stands around is asked later (`_context`), and `www` is
 # no host here, as the candidate would take a URL along
-_ARCHIVED = rf"{_PLAIN} (?:at|@) (?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
+_AWAY = "(?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
+# one for each sign: a pattern with one literal within is looked for by that
+_SIGNED = tuple(f"{_PLAIN} {sign} {_AWAY}" for sign in ("at", "@"))
+_ARCHIVED = f"{_PLAIN} (?:at|@) {_AWAY}"
 _LEAD = "(?:<|[(] ?|[mMoOcCrR]: ?)"  # of a field's name its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
 _TRAIL = r"(?:[>)\s,;:\"'|]|\z)"  # what ends it, so that `(me at ann.lee@example.com)` holds no `me at ann.lee`
 # a line of its own: in small letters, with a usual top-level domain
@@ -82,7 +85,7 @@ _GATE = (  # with what a text must hold for each form
         (rf"=40|\\@|{_ENTITY}",),
         rf"{BOUND}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|\\@|{_ENTITY}){_HOST}",
     ),
-    (("[<(:] ?" + _ARCHIVED, _LEAD + _ARCHIVED + _TRAIL), _LEAD + _ARCHIVED + _TRAIL),
+    *((("[<(:] ?" + form, _LEAD + form + _TRAIL), _LEAD + form + _TRAIL) for form in _SIGNED),
     (("From " + _ARCHIVED,), "From " + _ARCHIVED + _TRAIL),
     ((_OWN,), rf"{BOUND}[a-z0-9_][a-z0-9_.+-]*{_OWN}"),
     ((), rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
