@@ -42,9 +42,10 @@ _TOKEN = re.compile(r"(\(\?-u:\\b\)|\\.|\{[^}]*\}|\[[^\]]*\]|.)(\?|\{)?", re.DOT
 class Kind:
     """One kind of personal data.
 
-    pattern    A Rust regular expression without groups that capture, look-around or `(?i)`; the only zero-width item is `BOUND`.
-               It means the same in Python's `re` once `BOUND` is `\\b` under `re.ASCII`. It may take `<` `>` around a value:
-               they are cut off, and the candidate is marked `bracketed`. Empty: other finders look for this kind.
+    pattern    A Rust regular expression without groups that capture, look-around or `(?i)`; the only zero-width items are `BOUND` and,
+               where the kind is not `numeric`, `\\z`, the end of a text. It means the same in Python's `re` once these are `\\b` and `\\Z`
+               under `re.ASCII`. It may take `<` `>` around a value: they are cut off, and the candidate is marked `bracketed`. Empty:
+               other finders look for this kind.
     lead, trail   Regular expressions of what the pattern may take along before and after the value and is no part of it, such as
                `=3D` or `NHS number: `. The finder cuts it off, and asks no boundary there.
     accepts    Which candidates are of this kind, from a frame with `value` (brackets cut off), `bracketed`, `id_field` (stands in a
