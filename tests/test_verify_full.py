@@ -368,6 +368,13 @@ def test_composed_and_decomposed_letters_are_one_value_to_both_checks(tmp_path: 
         assert bool(look.found) == (no < seen_in), no
 
 
+def test_a_number_that_is_seen_as_it_stands_is_not_told_again_by_its_digits(tmp_path: Path) -> None:
+    needles = needles_of(tmp_path, [("PHONE_NUMBER", "713-555-0123")])
+    look = full._Seen(full.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
+    look.judged("text", pa.array(["call 713-555-0123 now", "or 713 / 555 / 0123"], pa.large_string()))
+    assert {form: times for (_, _, _, form), times in look.found.items()} == {"exact": 1, "digits": 1}
+
+
 # texts, and what stands in the last of them in a writing that only the full check knows as a value of the first
 OTHERWISE = [
     (["see 713-555-0123 there", "as 713 555 / 0123 once"], "713 555 / 0123"),
