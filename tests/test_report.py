@@ -331,7 +331,7 @@ def test_curves_are_those_of_the_tables() -> None:
 
 def test_what_was_reduced_is_told() -> None:
     html = report(FULL, TABLES)
-    assert rows_of(html, "part")[1] == ["near_dup", "copy as an earlier document", "7", "<1%"]
+    assert rows_of(html, "part")[1] == ["near_dup", "copy as in an earlier document", "7", "<1%"]
     assert rows_of(html, "field") == [["field", "occurrences", "spans", "whole lines"], ["to", "5", "4", "1"]]
     assert rows_of(html, "words in a row")[1:] == [["1", "direct", "5"], ["3", "indirect", "1,234"]]
     text = " ".join(Page(html).text.split())

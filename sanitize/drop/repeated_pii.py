@@ -23,7 +23,7 @@ class RepeatedPii(Dropper):
     """Settings: the `kinds` whose values may stand in one document only."""
 
     kinds: tuple[str, ...] = Field(default=("EMAIL_ADDRESS",), min_length=1)
-    reason: ClassVar[str] = "repeated value"
+    reason: ClassVar[str] = "same value"
     needs: ClassVar[tuple[str, ...]] = ("document_values", "repeated_things")
 
     @property

@@ -34,7 +34,7 @@ class SequenceDup(Dropper):
     VERSION: ClassVar[int] = 2
     min_tokens: int = Field(default=400, ge=2)
     body_only: bool = False
-    reason: ClassVar[str] = "shared run of words"
+    reason: ClassVar[str] = "same run of words"
     needs: ClassVar[tuple[str, ...]] = ("repeated_things", "groups_that_share")
     looks: ClassVar[Mapping[str, pa.Schema]] = {"fingerprints": THINGS, "runs": THINGS}
 

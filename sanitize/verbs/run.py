@@ -120,7 +120,7 @@ def _ran(summary: Mapping[str, Any]) -> str:
     new = summary.get("appended")
     if new:
         lines.append(f"appended  {new['documents']:,} documents of new files ({new['files']:,}), in new shards ({new['shards']:,})")
-    lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as an earlier document" for one in summary["dropped"]]
+    lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as in an earlier document" for one in summary["dropped"]]
     lines += ["", by_kind(summary["by_kind"]), ""]
     lines.append(f"columns   {shown(summary['columns'])}")
     if summary["quarantine"]:

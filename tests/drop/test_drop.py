@@ -192,7 +192,7 @@ def test_each_dropper_sees_what_the_earlier_left(tmp_path: Path) -> None:
     assert dropped(tmp_path) == [(1, "exact_dup", 0), (4, "exact_dup", 3), (2, "repeated_pii", 0)]
     assert summary["dropped"] == [
         {"part": "exact_dup", "reason": "same text", "documents": 2},
-        {"part": "repeated_pii", "reason": "repeated value", "documents": 1},
+        {"part": "repeated_pii", "reason": "same value", "documents": 1},
     ]
     assert (summary["documents_dropped"], summary["documents_out"], summary["leaks"]) == (3, 3, 0)
     shutil.rmtree(tmp_path / "out")
