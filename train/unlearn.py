@@ -60,8 +60,10 @@ def forget(
         "run": {"epochs": 5, "batch": 8, "lr": 1e-4, "schedule": "linear", "checkpoint_every": 1.0},
     }
     recipe = Recipe.of(table, changes)
+    documents = read(data, text=recipe.data.text_column, doc_id=recipe.data.id_column)
+    named(documents.doc_ids, forget)  # before anything is made
     if base is not None:
-        same_documents(base, read(data, text=recipe.data.text_column, doc_id=recipe.data.id_column))
+        same_documents(base, documents)
     elif progress is not None:
         progress(f"{model}: not in a run folder, so it is not known what it was trained on")
     return fit(recipe, out, progress=progress)

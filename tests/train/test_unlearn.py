@@ -97,6 +97,7 @@ def test_a_model_of_another_corpus_is_refused(corpus: Any, learned: Path, tmp_pa
         forget("gaa", model=learned, forget=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")
     with pytest.raises(InputRefused, match="expected a checkpoint"):
         forget("ga", model=tmp_path, forget=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists(), "nothing is left behind"
     assert not (tmp_path / "out" / "recipe.json").exists()
 
 
