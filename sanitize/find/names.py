@@ -17,6 +17,7 @@ All of it on columns of words, a text by itself.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -224,12 +225,7 @@ _SIGN = np.isin(np.arange(256), list(b",!:;.\n\r-"))
 
 
 # how abbreviations begin that are no initials: `U.S. Attorney`, `P.S. Zyqwert`, `C.O.D.`
-_ABBREVIATED = [
-    first << 8 | second for first, second in (b"US", b"UK", b"UN", b"UA", b"EU", b"PS", b"DC", b"NY", b"NJ", b"LA", b"AM", b"PM")
-]
-_ABBREVIATED += [
-    first << 8 | second for first, second in (b"QA", b"NB", b"BC", b"AD", b"PO", b"CO", b"SA", b"CE", b"IE", b"EG", b"RI", b"VP")
-]
+_ABBREVIATED = [first << 8 | second for first, second in b"US UK UN UA EU PS DC NY NJ LA AM PM QA NB BC AD PO CO SA CE IE EG RI VP".split()]
 
 
 def _next(where: Mask) -> Mask:
@@ -390,7 +386,7 @@ class _Prose:
         noted = opens & (end > np.arange(count)) & self._noted(end)
         greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
         # `Regards,` or `Thanks,` and a line of a name alone
-        fresh = self._fresh()
+        fresh = self.fresh
         closing = (
             opens & fresh & _before(w.has(CLOSE) & w.same & (w.gap <= 6)) & (~w.same | _next(fresh))[end] & ~(w.has(COMMON) & ~self.first)
         )
@@ -414,7 +410,8 @@ class _Prose:
             told[where] = score
         return told > 0, told
 
-    def _fresh(self) -> Mask:
+    @cached_property
+    def fresh(self) -> Mask:
         """True for the first word of each line."""
         w = self.w
         fresh = np.zeros(len(w.start) + 1, np.bool_)
@@ -430,9 +427,9 @@ class _Prose:
         found: Mask = parts[end]
         return found
 
-    def _fields(self, fresh: Mask) -> Mask:
+    def _fields(self) -> Mask:
         """True for the words of lines that begin with the name of a field of people (`From:`, `X-To:`)."""
-        w = self.w
+        w, fresh = self.w, self.fresh
         colon = np.flatnonzero(w.after == _COLON)
         colon = colon[fresh[colon] | (fresh[np.maximum(colon - 1, 0)] & w.tight[np.maximum(colon - 1, 0)])]
         names = pl.Series(cut(w.buffers, w.start[colon], w.stop[colon])).str.to_lowercase()
@@ -476,19 +473,13 @@ class _Prose:
         )
         pair = np.flatnonzero(sure & self.given & w.blank & _next(sure))
         greeted = np.flatnonzero(self.first & w.lower & _before(w.has(GREET) & w.blank) & _SIGN[w.after] & ~self.common)
-        fresh = self._fresh()
+        fresh = self.fresh
         small = w.lower & ~self.common & (w.stop - w.start > 2)
         closed = np.flatnonzero(
             self.first & small & _before(w.has(CLOSE) & w.same & (w.gap <= 3)) & (~w.same | _next(fresh) | (w.after == 10))
         )
         listed = (
-            w.same
-            & (w.gap == 2)
-            & (w.after == _COMMA)
-            & (self.last | ~self.first)
-            & small
-            & self._fields(fresh)
-            & _next(self.first & small)
+            w.same & (w.gap == 2) & (w.after == _COMMA) & (self.last | ~self.first) & small & self._fields() & _next(self.first & small)
         )
         turned = np.flatnonzero(listed & ~_before(w.joined & w.lower))
         turned = turned[~_next(w.joined & _next(w.lower))[turned]]  # `doe, jane smith` is two entries, or prose

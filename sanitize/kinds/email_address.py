@@ -78,7 +78,8 @@ _ARCHIVED = f"{_PLAIN} (?:at|@) {_AWAY}"
 _LEAD = "(?:<|[(] ?|[mMoOcCrR]: ?)"  # of a field's name its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
 _TRAIL = r"(?:[>)\s,;:\"'|]|\z)"  # what ends it, so that `(me at ann.lee@example.com)` holds no `me at ann.lee`
 # a line of its own: in small letters, with a usual top-level domain
-_OWN = rf" (?:at|@) (?:[a-z0-9-]+[.])+{_WORDS}[ \t]*(?:[\r\n]|\z)"
+_OWN = rf" (?:at|@) (?:[a-z0-9-]+[.])+{_WORDS}"
+_END = r"[ \t]*[\r\n]"
 _GATE = (  # with what a text must hold for each form
     ((" dot | DOT | Dot ",), _SPOKEN),
     (
@@ -87,7 +88,7 @@ _GATE = (  # with what a text must hold for each form
     ),
     *((("[<(:] ?" + form, _LEAD + form + _TRAIL), _LEAD + form + _TRAIL) for form in _SIGNED),
     (("From " + _ARCHIVED,), "From " + _ARCHIVED + _TRAIL),
-    ((_OWN,), rf"{BOUND}[a-z0-9_][a-z0-9_.+-]*{_OWN}"),
+    ((_OWN + _END,), rf"{BOUND}[a-z0-9_][a-z0-9_.+-]*{_OWN}{_END}"),
     ((), rf"{_WRITTEN}|\"[A-Za-z0-9._+-]+\"@{_HOST}"),  # no blanks between quotes: a quotation would be searched to its end
 )
 _FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
@@ -144,8 +145,8 @@ def _context(seen: pl.DataFrame) -> pl.Series:
     angles = before.str.ends_with("<") & after.str.starts_with(">")
     brackets = before.str.ends_with("(") & after.str.starts_with(")")
     opening = before.str.contains(_OPENING[0]) & after.str.contains(_OPENING[1])
-    own = before.str.contains(r"(?:\A|\n)[> \t|]*\z") & after.str.contains(r"\A[ \t]*[\r\n]")
-    own &= pl.col("value").str.contains(rf"\A[a-z0-9_.+-]+ (?:at|@) (?:[a-z0-9-]+[.])+{_WORDS}\z")
+    own = before.str.contains(r"(?:\A|\n)[> \t|]*\z") & after.str.contains(rf"\A{_END}")
+    own &= pl.col("value").str.contains(rf"\A[a-z0-9_.+-]+{_OWN}\z")
     return seen.select(angles | brackets | before.str.contains(_FIELD) | opening | own).to_series()
 
 
