@@ -23,6 +23,7 @@ from sanitize.engines.engine import Engine
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.looks import Ground, without
 from sanitize.part import Counts, Editor
+from sanitize.spans import arrow
 from sanitize.tables import BLACKLIST
 
 I64 = npt.NDArray[np.int64]
@@ -148,7 +149,7 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I
 
     A loop over the tasks' files of distinct values, not over documents: how a value splits is the kind's own rule, a columnar function.
     """
-    found: dict[tuple[str, str], list[pl.Series]] = {}
+    found: dict[tuple[str, str], pa.LargeStringArray] = {}
     for name in kinds:
         split = kind_named(name).split
         seen = np.empty(0, np.int64)
@@ -174,11 +175,14 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I
                 ("tld", parts["tld"]),
                 ("host", parts.select(pl.concat_str("domain", "dot", "tld")).to_series()),
             ):
-                found.setdefault((name, part), []).append(texts.unique())
+                lower = texts.unique().str.to_lowercase()
+                fit = lower.filter(lower.str.contains(NAMELIKE[part]) & (lower.str.len_bytes() <= LONGEST))
+                before = found.get((name, part))
+                # as Arrow has it, which copies: what Polars gives are views, each of which would hold all the values of its file
+                found[name, part] = arrow(fit.unique() if before is None else pl.concat([pl.Series(before), fit.rename("")]).unique())
     frames = []
-    for (name, part), series in sorted(found.items()):
-        texts = pl.concat([one.rename("text") for one in series]).str.to_lowercase().unique().sort()
-        texts = texts.filter(texts.str.contains(NAMELIKE[part]) & (texts.str.len_bytes() <= LONGEST))
+    for (name, part), entries in sorted(found.items(), key=lambda one: one[0]):
+        texts = pl.Series("text", entries).sort()
         frames.append(pl.DataFrame({"kind": [name], "part": [part]}).join(texts.to_frame(), how="cross"))
     empty = pl.DataFrame(schema={"kind": pl.String, "part": pl.String, "text": pl.String})
     pl.concat([empty, *frames]).write_parquet(out, compression="lz4")

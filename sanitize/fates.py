@@ -1,14 +1,16 @@
 """What became of every occurrence: occurrences and edits of each shard side by side, added up over the corpus.
 
-    occurrences + edits + drops -> standing (a file a shard) -> fates (sql/fates.sql)
+    occurrences + edits + drops -> standing (a file a shard) -> fates (sql/fates.sql, once for each range of values)
 
 A shard is a pure function of its tables: both lie in the order of their places, so that each occurrence finds its edits by search, not by
 a join. What the whole corpus needs of it are numbers: how often each value stands there afterwards, a stand-in known by the hash of its
-text. Memory is that of the tables of one shard.
+text. Nearly every stand-in is a value of its own, so they are counted range by range, each read by itself: memory is that of the tables of
+one shard, and of `_AT_ONCE` rows, however large the corpus.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +23,6 @@ import pyarrow.parquet as pq
 
 from sanitize import queries
 from sanitize.engines.engine import Engine
-from sanitize.shards import table_writer
 from sanitize.spans import ranges
 
 I64 = npt.NDArray[np.int64]
@@ -39,6 +40,8 @@ STANDING = pa.schema(
 )
 _FATES = ("original", "stand_in", "label", "removed", "with_another", "dropped")
 _PLACE = ["doc_no", "cell", "start_byte", "stop_byte"]
+_AT_ONCE = 2_000_000  # rows that are counted together: 100 bytes each in DuckDB
+_GROUP = 8_192  # rows of a row group, which is what a range is read by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +63,16 @@ def fates(engine: Engine, tasks: Sequence[FateTask], out: Path) -> pa.Table:
     """The rows of `sql/fates.sql` for all shards."""
     for _ in engine.map_shards(stand, tasks):
         pass
-    engine.sql(queries.query("fates").text, {"standing": [task.out for task in tasks]}, out)
-    return pq.read_table(out, partitioning=None)
+    files = [task.out for task in tasks]
+    parts = -(-sum(pq.read_metadata(file).num_rows for file in files) // _AT_ONCE) or 1
+    edges = [-(1 << 63) + part * (1 << 64) // parts for part in range(parts + 1)]  # ids and hashes lie evenly
+    counted = []
+    for low, high in itertools.pairwise(edges):
+        engine.sql(queries.query("fates").text, {"standing": files}, out, low=low, high=high - 1)
+        counted.append(pl.read_parquet(out))
+    key = ["kind", "fate", "section", "occurrences"]
+    added = pl.concat(counted).group_by(key).agg(pl.col("distinct_values").sum())
+    return added.sort(key, descending=[False, False, False, True]).to_arrow()
 
 
 def stand(task: FateTask) -> None:
@@ -89,8 +100,9 @@ def stand(task: FateTask) -> None:
     valued = (fate == _FATES.index("original")) | (fate == _FATES.index("stand_in"))
     made = _summed(kind[row] * len(_FATES) + fate, np.where(valued, standing, 0), section[row], kinds, sections)
     into = task.aside or task.out
-    with table_writer(into, STANDING) as out:
-        out.write_table(made)
+    made = made.take(np.argsort(np.asarray(made.column("standing")), kind="stable"))
+    with pq.ParquetWriter(into, STANDING, compression="lz4", write_statistics=["standing"], write_page_checksum=True) as out:
+        out.write_table(made, row_group_size=_GROUP)
     into.rename(task.out)
 
 

@@ -120,3 +120,15 @@ def test_an_attempt_gives_its_file_a_name_when_it_is_whole(tmp_path: Path) -> No
     stand(task.attempt(tmp_path / "attempt"))
     assert not list((tmp_path / "attempt").iterdir())
     assert pq.read_metadata(task.out).num_rows == 3
+
+
+def test_ranges_of_values_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows are counted together, the same comes out; values lie anywhere among 64 bits, at both ends too."""
+    ends = [-(1 << 63), (1 << 63) - 1, -1, 0, 1]
+    found = [occurrence(no, 0, 3, value=value) for no, value in enumerate([*ends, *ends[:2], *range(-(1 << 62), 1 << 62, 1 << 58)])]
+    shards = [(found[low::2], [edit(one["doc_no"], 0, 3, f"s{one['doc_no']}") for one in found[low::10]]) for low in (0, 1)]
+    (tmp_path / "whole").mkdir()
+    whole = asked(tmp_path / "whole", *shards)
+    assert sum(times * values for _, _, section, times, values in whole if section is None) == len(found)
+    monkeypatch.setattr("sanitize.fates._AT_ONCE", 5)
+    assert asked(tmp_path, *shards) == whole

@@ -115,6 +115,8 @@ class Local:
             self._opened.execute(f"SET threads = {self.workers}")
             self._opened.execute("SET autoinstall_known_extensions = false")
             self._opened.execute("SET enable_external_file_cache = false")  # what one statement read is nothing to the next
+            # what a statement held goes back when it ends (100 MB of 500 would stay until the database is closed)
+            self._opened.execute("SET allocator_bulk_deallocation_flush_threshold = '1MB'")
         database = self._opened.cursor()
         try:
             database.execute("SET TimeZone = 'UTC'")

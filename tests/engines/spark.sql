@@ -185,6 +185,8 @@ WITH `summed` AS (
     `section`,
     CAST(SUM(`occurrences`) AS BIGINT) AS `occurrences`
   FROM `standing`
+  WHERE
+    `standing` BETWEEN :low AND :high
   GROUP BY
     `kind`,
     `fate`,
