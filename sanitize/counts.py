@@ -8,7 +8,7 @@ kinds, raw), `part_stores` (what variants are drawn from), or queries of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +131,14 @@ def _value_ids(engine: Engine, left: Sequence[Path], out: Path) -> I64:
     return np.asarray(pq.read_table(out, partitioning=None).column("value_id"), np.int64)
 
 
+def _in_pieces(values: Sequence[Path]) -> Iterator[pa.Table]:
+    """The distinct values of each task, a piece at a time."""
+    for path in values:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_PIECE, columns=["value_id", "kind", "value", "normalised"], use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+
 # What may stand in a variant: parts that look like names. Anything longer or odder may itself hold an address or a number
 # (bounce-7-bob=example.com, [192.0.2.1]), which a variant would then carry to new places.
 NAMELIKE = {
@@ -142,6 +150,7 @@ NAMELIKE = {
     "tld": r"\A[a-z]{2,24}\z",
 }
 LONGEST = 32
+_PIECE = 50_000
 
 
 def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I64 | None = None) -> None:
@@ -153,8 +162,7 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I
     for name in kinds:
         split = kind_named(name).split
         seen = np.empty(0, np.int64)
-        for path in values if split is not None else ():
-            table = pq.read_table(path, columns=["value_id", "kind", "value", "normalised"], partitioning=None)
+        for table in _in_pieces(values) if split is not None else ():
             table = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
             ids, rows = np.unique(np.asarray(table.column("value_id")), return_index=True)
             fresh = ~np.isin(ids, seen, assume_unique=True)

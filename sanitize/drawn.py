@@ -22,27 +22,19 @@ _SCARCE = 2  # a corpus store with fewer entries is filled up from the curated o
 
 @dataclass(frozen=True, repr=False)
 class Store:
-    """The entries of one store, and the same in three letter cases one after the other: lower, UPPER, Title.
+    """The entries of one store, in lower case.
 
     One that grows begins with what was seen, in order of appearance, `since` which document; each draws from what it has seen by then.
     """
 
     entries: pa.Array
-    cased: pa.Array
     since: I64 | None = None
     mixed: bool = False
-    same: I64 | None = None  # of each entry of one that grows: where its text stands first
-
-    @classmethod
-    def of(cls, entries: pa.Array) -> Store:
-        series = pl.Series(entries)
-        return cls(entries, pa.concat_arrays([entries, arrow(series.str.to_uppercase()), arrow(series.str.to_titlecase())]))
 
     @classmethod
     def grown(cls, seen: pa.Array, since: I64, curated: pa.Array, mixed: bool) -> Store:
         """What was seen before the curated entries."""
-        both = cls.of(pa.concat_arrays([seen, curated]))
-        return cls(both.entries, both.cased, since, mixed, np.asarray(pc.index_in(both.entries, both.entries), np.int64))
+        return cls(pa.concat_arrays([seen, curated]), since, mixed)
 
     def pick(self, bits: npt.NDArray[np.uint64], docs: I64) -> I64:
         """An entry for each draw in a document."""
@@ -58,13 +50,12 @@ class Store:
 
 @dataclass(frozen=True, repr=False)
 class DrawnPart:
-    """One part of the distinct values of a batch, and where its variants come from: own texts, then the store in three letter cases."""
+    """One part of the distinct values of a batch, and the store that its variants come from."""
 
-    texts: pa.Array  # own distinct texts, then the store's
-    own: int
+    texts: pa.Array  # own distinct texts
+    lower: pa.Array  # the same in lower case
+    case: I64  # of each: 0 lower (and mixed), 1 upper, 2 title
     store: Store
-    case: I64  # of each own text: 0 lower (and mixed), 1 upper, 2 title
-    place: I64  # of each own text in the store, -1 where it is not there
 
     @classmethod
     def of(cls, own: pl.Series, store: Store) -> DrawnPart:
@@ -75,17 +66,27 @@ class DrawnPart:
             small, upper, title = some.str.to_lowercase(), some.str.to_uppercase(), some.str.to_titlecase()
             case[cased.to_numpy()] = np.where((some == upper) & (some != small), 1, np.where((some == title) & (some != small), 2, 0))
             lower = own.clone().scatter(cased, small)
-        place = pc.fill_null(pc.index_in(arrow(lower), store.entries), -1)
-        return cls(pa.concat_arrays([arrow(own), store.cased]), len(own), store, case, np.asarray(place, np.int64))
+        return cls(arrow(own), arrow(lower), case, store)
 
     def draw(
         self, of: I64, docs: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]
     ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
         """The part of each occurrence: its own where it stays, else from the store in its letter case; and whether it is another."""
-        drawn = self.store.pick(bits, docs)
-        index = np.where(stays, of, self.own + len(self.store.entries) * self.case[of] + drawn)
-        found = drawn if self.store.same is None else self.store.same[drawn]
-        return self.texts.take(pa.array(index)), stays | (found != self.place[of])
+        goes = np.flatnonzero(~stays)
+        fresh = self.store.entries.take(pa.array(self.store.pick(bits, docs)[goes]))
+        other = np.ones(len(of), np.bool_)
+        other[goes] = pc.not_equal(fresh, self.lower.take(pa.array(of[goes])))
+        case = self.case[of[goes]]
+        for number in (1, 2) if case.any() else ():
+            some = pl.Series(fresh.filter(pa.array(case == number))).str
+            fresh = pc.replace_with_mask(
+                fresh, pa.array(case == number), arrow(some.to_uppercase() if number == 1 else some.to_titlecase())
+            )
+        if len(goes) == len(of):
+            return fresh, other
+        index = of.copy()
+        index[goes] = len(self.texts) + np.arange(len(goes))
+        return pa.concat_arrays([self.texts, fresh]).take(pa.array(index)), other
 
 
 def entries_of(part: str, corpus: pa.Array, source: str) -> pa.Array:
@@ -102,7 +103,7 @@ def entries_of(part: str, corpus: pa.Array, source: str) -> pa.Array:
 @functools.cache
 def curated_store(part: str) -> Store:
     """The sorted entries of a curated store."""
-    return Store.of(entries_of(part, pa.array([], pa.large_string()), "curated"))
+    return Store(entries_of(part, pa.array([], pa.large_string()), "curated"))
 
 
 @functools.cache

@@ -490,7 +490,7 @@ def _loaded(
             rows = parts.filter(pc.equal(parts.column("kind"), name))
             for part in ("first", "last", "local", "domain", "host", "tld"):
                 found = rows.filter(pc.equal(rows.column("part"), part)).column("text").cast(pa.large_string())
-                stores[name, part] = Store.of(entries_of(part, pc.unique(found.combine_chunks()), source))
+                stores[name, part] = Store(entries_of(part, pc.unique(found.combine_chunks()), source))
     return real, stores
 
 
