@@ -252,6 +252,13 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def resident_mb() -> float:
+    """The resident size of this process now, in MB; 0 where that cannot be had."""
+    with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / (1 << 20)
+    return 0.0
+
+
 def steady() -> None:
     """Keep large blocks in the heap instead of mapping each anew: large temporaries come and go, and page faults cost a tenth.
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sanitize.disk import code_of, failed
-from sanitize.engines.child import Child, borrowed, measured, release, spared, spread, steady
+from sanitize.engines.child import Child, borrowed, measured, release, resident_mb, spared, spread, steady
 from sanitize.engines.engine import Died, Done
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import carried
 from sanitize.views import glob_escaped, quote_literal, quote_name
 
 T = TypeVar("T")
+_MUCH = 64  # MB: more is worth the 30 ms of opening a database anew
 
 
 class Local:
@@ -29,6 +30,7 @@ class Local:
         self.workers, self.spill, self.memory_limit = max(1, workers), spill, memory_limit
         self._children: list[Child] = []
         self._opened: Any = None
+        self._grown = 0.0  # MB that its statements added to this process
         spared()
 
     def inside(self, tasks: int) -> bool:
@@ -38,6 +40,8 @@ class Local:
     def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
         """Run `work` on every task; yields each as it ends. A task whose worker dies is tried once more, alone and in a fresh one."""
         work = carried(work)
+        if self._grown > _MUCH:  # what statements held stays with DuckDB until its database is closed
+            self._shut()
         if self.inside(len(tasks)):
             steady()
             release()  # what was counted since the last tasks left a heap of holes
@@ -97,9 +101,12 @@ class Local:
         for child in self._children:
             child.kill()
         self._children.clear()
+        self._shut()
+
+    def _shut(self) -> None:
         if self._opened is not None:
             self._opened.close()
-            self._opened = None
+            self._opened, self._grown = None, 0.0
 
     @contextlib.contextmanager
     def _database(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[Any]:
@@ -115,9 +122,7 @@ class Local:
             self._opened.execute(f"SET threads = {self.workers}")
             self._opened.execute("SET autoinstall_known_extensions = false")
             self._opened.execute("SET enable_external_file_cache = false")  # what one statement read is nothing to the next
-            # what a statement held goes back when it ends (100 MB of 500 would stay until the database is closed)
-            self._opened.execute("SET allocator_bulk_deallocation_flush_threshold = '1MB'")
-        database = self._opened.cursor()
+        database, before = self._opened.cursor(), resident_mb()
         try:
             database.execute("SET TimeZone = 'UTC'")
             for name, files in tables.items():
@@ -136,6 +141,7 @@ class Local:
             raise ResourceError(f"the engine could not count ({type(error).__name__}); if the disk is not full, this is a bug") from None
         finally:
             database.close()
+            self._grown += resident_mb() - before
 
 
 def told(task: object) -> str:

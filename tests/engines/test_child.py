@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sanitize import vault
-from sanitize.engines.child import Child, borrowed, spread
+from sanitize.engines.child import Child, borrowed, resident_mb, spread
 from sanitize.engines.engine import Done
 from sanitize.engines.local import Local
 from sanitize.errors import ResourceError
@@ -139,3 +139,17 @@ def test_nobody_loads_pandas_in_passing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "3"]
+
+
+@linux
+@pytest.mark.parametrize("rows", [1_000, 3_000_000])
+def test_what_statements_held_goes_back_before_tasks_begin(tmp_path: Path, rows: int) -> None:
+    """A large statement's memory stays with DuckDB until its database is closed; a small one's is not worth opening another."""
+    engine = Local(workers=1, spill=tmp_path)
+    engine.scalar("SELECT 1", {})
+    small = resident_mb()
+    engine.sql(f"SELECT range, count(*) AS n FROM range({rows}) GROUP BY ALL ORDER BY ALL", {}, tmp_path / "grouped.parquet")
+    assert len(list(engine.map_shards(abs, [1]))) == 1
+    assert resident_mb() - small < 64
+    assert engine.scalar("SELECT count(*) FROM grouped", {"grouped": [tmp_path / "grouped.parquet"]}) == rows
+    engine.close()
