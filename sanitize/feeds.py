@@ -310,7 +310,7 @@ class Folder:
 
     def __init__(self, path: Path, said: Mapping[str, Any], rows: int = PART_ROWS) -> None:
         self._path, self._most, self._number = path, rows, int(said.get("parts", 0))
-        self._columns = dict(said.get("columns", {}))
+        self._columns: dict[str, str] = dict(said.get("columns", ()))  # pairs: what is written down as an object loses its order
         path.mkdir(parents=True, exist_ok=True)
         for file in path.glob(".part-*.tmp"):
             file.unlink()
@@ -354,7 +354,7 @@ class Folder:
             self._number += 1
             self._columns = {field.name: str(field.type) for field in table.schema}
             self._lots, self._rows, self._bytes = [], 0, 0
-        return {"parts": self._number, "columns": self._columns}
+        return {"parts": self._number, "columns": [*self._columns.items()]}
 
     def _column(self, name: str, table: pa.Table) -> pa.Array:
         """A column in the type that it had in earlier files; strings where it has none yet."""

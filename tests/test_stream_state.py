@@ -229,6 +229,40 @@ def test_a_column_has_one_type_in_a_folder(tmp_path: Path) -> None:
         one.settle()
 
 
+def test_columns_keep_their_order_after_a_stop(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(lines([{"text": row["text"], "no": str(no), "a": "b"} for no, row in enumerate(ROWS)]))
+    made = []
+    for stops in (False, True):
+        here = (tmp_path / f"out{stops}", PLAN, tmp_path / f"state{stops}", Options(seed=1, rows=10, rows_per_shard=25))
+        with pytest.MonkeyPatch.context() as patch:
+            if stops:
+                patch.setattr(Stream, "commit", _twice(Stream.commit))
+                with pytest.raises(KeyboardInterrupt):
+                    pipe([tmp_path / "in.jsonl"], *here)
+        pipe([tmp_path / "in.jsonl"], *here)
+        made.append({path.name: path.read_bytes() for path in here[0].iterdir()})
+    assert made[0] == made[1] and len(made[0]) == 3
+    assert pq.read_schema(here[0] / "part-00002.parquet").names == ["text", "no", "a"]
+
+
+def _twice(commit: Callable[[Stream], None]) -> Callable[[Stream], None]:
+    done = [0]
+
+    def one(stream: Stream) -> None:
+        commit(stream)
+        done[0] += 1
+        if done[0] == 2:  # the place is ours, and one file is there
+            raise KeyboardInterrupt
+
+    return one
+
+
+def test_a_file_has_its_rows_however_large_the_batches(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(lines(ROWS))
+    pipe([tmp_path / "in.jsonl"], tmp_path / "out", PLAN, tmp_path / "state", Options(seed=1, rows_per_shard=40))
+    assert [pq.read_metadata(path).num_rows for path in sorted((tmp_path / "out").iterdir())] == [40, 40, 10]
+
+
 # ---- what was seen ----
 
 IDS = st.integers(0, 40).map(lambda number: number * (1 << 57) + number)
