@@ -65,8 +65,8 @@ class Child:
         memory: int | None = None,
         mask: int | None = None,
     ) -> None:
-        """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets; its files lack the bits
-        of `mask`, by default those that ours lack (which only the one thread may ask that makes files)."""
+        """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets; its files lack the
+        bits of `mask`, by default those that ours lack (which only the one thread may ask that makes files)."""
         if mask is None:
             mask = os.umask(0o077)
             os.umask(mask)  # there is no other way to ask for it
