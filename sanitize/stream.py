@@ -25,6 +25,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from types import TracebackType
 from typing import IO, Any
 
 import pyarrow as pa
@@ -115,12 +116,18 @@ class Stream:
             self._stack.enter_context(bringing(self._sought.customs))
             self._open()
         except BaseException:
-            self._stack.close()
+            self._stack.__exit__(*sys.exc_info())
             raise
         return self
 
-    def __exit__(self, *told: Any) -> None:
-        self._stack.__exit__(*told)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Take a new state away again after a mistake of the user's, as long as nothing was acknowledged; its lock is still held."""
+        mistake = kind is not None and issubclass(kind, UsageError | InputRefused)
+        if mistake and self._fresh and not (self.state / "state.json").exists():
+            shutil.rmtree(self.state, ignore_errors=True)
 
     def _open(self) -> None:
         here = self._state
@@ -129,9 +136,11 @@ class Stream:
             here = Path(tempfile.mkdtemp(prefix="sanitize-stream-"))
             self._stack.callback(shutil.rmtree, here, ignore_errors=True)
         self.state = here
+        self._fresh = not here.exists()
         with vault.umask(0o077), disk_trouble(here.parent):
             vault.open_work(here)
             self._stack.enter_context(locked(here))
+            self._stack.push(self._leave)
             for left in here.glob("*.tmp"):
                 left.unlink()
             self.key: Key = vault.key_of(here, key_file=self.options.key_file, seed=self.options.seed)
@@ -480,6 +489,8 @@ def pipe(
     if out is not None and not out.suffix:  # a file ends with a batch, since nothing else is acknowledged
         options = replace(options, rows=min(options.rows, options.rows_per_shard))
     with Stream(plan, state, options) as one:
+        # every input is looked at before anything is written
+        feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows)) for path in inputs]
         place = os.path.abspath(out) if out is not None else ""
         sink: Sink
         if out is None:
@@ -496,7 +507,6 @@ def pipe(
             one.commit()
         if not inputs:
             return one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
-        for path in inputs:
-            lots = from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows)
+        for path, lots in feeds:
             one.into(one.remaining(lots, path), sink, source=path, place=out)
         return one.summary()

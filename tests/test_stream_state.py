@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.batchwise import Past
+from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
 from sanitize.feeds import Folder, LinesFile
 from sanitize.lots import Records
@@ -212,6 +213,35 @@ def test_a_place_that_is_not_ours_is_left_alone(sink: type, tmp_path: Path) -> N
     with pytest.raises(UsageError, match="already|holds files"):
         sink(place, {})
     assert (place / "mine" if sink is Folder else place).read_text() == "x"
+
+
+MISTAKES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
+    "no input": ("missing.jsonl", "out.jsonl", {}),
+    "nothing to read": ("empty", "out", {}),
+    "what a stream does not read": ("in.csv", "out", {}),
+    "no text in it": ("bytes.parquet", None, {}),
+    "no such key": ("in.jsonl", "out", {"seed": None, "key_file": Path("key")}),
+    "an ending nobody writes": ("in.jsonl", "out.csv", {}),
+    "a file for a folder": ("in.jsonl", "file", {}),
+    "a folder for a file": ("in.jsonl", "folder.jsonl", {}),
+    "no main text": ("in.jsonl", "out", {"columns": Columns(policies={"text": "drop"})}),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_leaves_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("empty", "folder.jsonl"):
+        Path(folder).mkdir()
+    Path("in.jsonl").write_bytes(lines(ROWS[:2]))
+    Path("in.csv").write_text("text\na\n")
+    Path("file").touch()
+    pq.write_table(pa.table({"text": [b"a"]}), "bytes.parquet")
+    before = sorted(tmp_path.rglob("*"))
+    name, out, more = MISTAKES[case]
+    with pytest.raises((UsageError, InputRefused)):
+        pipe([Path(name)], Path(out) if out else None, PLAN, Path("state"), Options(**{"seed": 1, **more}))
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_column_has_one_type_in_a_folder(tmp_path: Path) -> None:
