@@ -116,8 +116,8 @@ def _buffer() -> None:
     """Where Python was told not to buffer (PYTHONUNBUFFERED, as in many images), a write to a pipe that closes or a disk that fills takes a
     part of what it is given, and nobody asks how much: what is missing would count as written."""
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
-        told = {"encoding": sys.stdout.encoding, "errors": sys.stdout.errors}
-        sys.stdout = open(sys.stdout.fileno(), "w", closefd=False, **told)  # noqa: SIM115 - as long as the process lives
+        was = sys.stdout
+        sys.stdout = open(was.fileno(), "w", encoding=was.encoding, errors=was.errors, closefd=False)  # noqa: SIM115 - for good
 
 
 def _code_of(error: BaseException) -> int | str | None:
