@@ -624,6 +624,28 @@ def test_what_a_closed_pipe_did_not_take_is_not_acknowledged(tmp_path: Path, unb
     assert not (tmp_path / "state" / "state.json").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find in.jsonl --work s3://pail/work",
+        "run in.jsonl -o out --work s3://pail/work",
+        "replay out/manifest.json in.jsonl -o s3://pail/out",
+        "replay out/manifest.json in.jsonl -o again --work s3://pail/work",
+        "stream in.jsonl -o s3://pail/out",
+        "stream in.jsonl --state s3://pail/state",
+        "stream s3://pail/in.jsonl",
+    ],
+)
+def test_a_url_where_a_folder_is_asked_for(tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q")
+    before = sorted(tmp_path.rglob("*"))
+    said = sanitize(*command.split())
+    assert said.code == 2 and "s3://pail" in said.error
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("what", ["kinds", "finders", "droppers", "editors", "plans", "engines"])
 def test_list(sanitize: Command, what: str) -> None:
     rows = sanitize("list", what, "--json").json

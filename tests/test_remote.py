@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import datetime
@@ -21,7 +22,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sanitize import ask, fetched, remote
-from sanitize.errors import InputRefused, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
+from sanitize.errors import InputRefused, LeakFound, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
 from sanitize.indexing import Settings
 from sanitize.remote import Missing, Storage, checked, is_url, shown
 from sanitize.remote_out import LOCK, Prefix, apart, local
@@ -674,3 +675,12 @@ def test_what_was_read_in_place_stays_with_the_index(storage: MemoryFileSystem, 
     assert seen(url, tmp_path / "erased") == tree(tmp_path / "out")
     texts = Corpus.open(tmp_path / "out").table(["text"]).column(0).to_pylist()
     assert len(texts) == 20 and not any("ann3@" in text for text in texts)
+
+
+def test_a_leak_is_told_where_it_was_published(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    hidden = base64.b64encode(b"to ann3@example.com, again").decode()
+    rows = [{"text": "to ann3@example.com"}, {"text": "to ann3@example.com"}, {"text": f"see {hidden}"}]
+    storage.pipe_file("/in/a.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    run(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1))
+    with pytest.raises(LeakFound, match=r"\Afaulty://pub/clean: 1 places"):
+        check("faulty://pub/clean", tmp_path / "work", mode="full", workers=1)
