@@ -130,6 +130,7 @@ class Stream:
             shutil.rmtree(self.state, ignore_errors=True)
 
     def _open(self) -> None:
+        _not_forked()
         here = self._state
         if here is None:
             # nothing is to be gone on with: the state goes when the stream ends
@@ -345,6 +346,19 @@ class Stream:
             "plan_hash": self.plan.hash(),
             "state": str(self._state) if self._state is not None else None,
         }
+
+
+_first: list[int] = []  # the process in which the first stream was opened
+
+
+def _not_forked() -> None:
+    """UsageError where this would hang: the threads of Polars do not come along with a fork, and it waits for them for good."""
+    _first[:] = _first or [os.getpid()]
+    if _first[0] != os.getpid():
+        raise UsageError(
+            "a stream in a process that was forked from one that had a stream would wait for good; start it otherwise, such as by "
+            "DataLoader(..., multiprocessing_context='forkserver'), or take num_workers=0"
+        )
 
 
 class _Crew:

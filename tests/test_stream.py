@@ -439,6 +439,20 @@ def test_datasets_and_torch_loaders(tmp_path: Path) -> None:
     assert [text for batch in loader for text in batch["text"]] == [row["text"] for row in expected]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_fork_of_a_process_that_had_a_stream_is_refused() -> None:
+    assert list(stream([{"text": "a"}], plan_of(), seed=1)) == [{"text": "a"}]
+    number = os.fork()
+    if not number:
+        try:
+            list(stream([{"text": "a"}], plan_of(), seed=1))
+        except UsageError as error:
+            os._exit(0 if "forkserver" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 0
+
+
 def test_only_records_are_taken() -> None:
     with pytest.raises(UsageError, match="int"):
         list(stream([1], "erase"))
