@@ -6,6 +6,7 @@ Results for people go to stdout, and to stderr with `--json`; errors to stderr.
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -97,6 +98,7 @@ def main() -> None:
         ("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:2000"),
     ):
         os.environ.setdefault(name, value)
+    _buffer()
     _heard.clear()
     before = {one: signal.signal(one, _stopped) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -110,6 +112,14 @@ def main() -> None:
             signal.signal(one, handler)
 
 
+def _buffer() -> None:
+    """Where Python was told not to buffer (PYTHONUNBUFFERED, as in many images), a write to a pipe that closes or a disk that fills takes a
+    part of what it is given, and nobody asks how much: what is missing would count as written."""
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        was = sys.stdout
+        sys.stdout = open(was.fileno(), "w", encoding=was.encoding, errors=was.errors, closefd=False)  # noqa: SIM115 - for good
+
+
 def _code_of(error: BaseException) -> int | str | None:
     """The exit code of what ended the command, once it is told."""
     from sanitize.disk import code_of, failed
@@ -119,16 +129,27 @@ def _code_of(error: BaseException) -> int | str | None:
     if _heard:  # whatever the signal became on its way through other people's code
         typer.echo("stopped; the same command goes on from here", err=True)
         return 128 + _heard[0]
+    if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
+        error = error.__context__  # typer makes an exit code of it
     if isinstance(error, SystemExit):
         return error.code
     if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _hush()
         return 0
     if not isinstance(error, SanitizeError):
         number = code_of(error)
         error = unforeseen(error) if number is None else failed(Path.cwd(), number)
     say(f"error: {error}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _hush()
     return error.exit_code
+
+
+def _hush() -> None:
+    """Nobody takes what was still to be said: Python would try once more when it ends, and make an exit code of that."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

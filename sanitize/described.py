@@ -171,9 +171,7 @@ class Described:
                     earlier = Earlier(schema=before.schema, paths=known)
                     found = surveyed(self.engine, self.inputs, roles, self.settings.reading_bytes, earlier)
                     batches.same_columns(before.schema, found.schema)
-                    # what was fetched is decoded, not read in place: later batches take its folder away
-                    here = [replace(unit, view=unit.view and self.fetched.place(unit.path) == unit.path) for unit in found.units]
-                    self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in here]))
+                    self._survey(replace(found, units=[replace(unit, no=unit.no + units) for unit in found.units]))
             if moved:
                 self.notes.append(f"{moved:,} of the given files are, byte for byte, ones that were read before; they were not added again")
         self._open_anew = batches.opened([(size, known) for size, known in self._new_files], last, replace=self.settings.replace)

@@ -6,6 +6,8 @@ wait for the next. A sink says when the state may be written down, and what of i
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import select
@@ -18,7 +20,8 @@ import pyarrow.parquet as pq
 
 from sanitize import rowgroups
 from sanitize.cells import plain, plain_type
-from sanitize.errors import InputRefused, OutputBroken, UsageError
+from sanitize.disk import code_of
+from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
 from sanitize.lots import Columns, Fault, Lot, Records, Row
 from sanitize.read import REASONS, Roles, Unit, mail_text, survey
 from sanitize.read.jsonl import lines
@@ -131,14 +134,20 @@ def _cut(table: pa.Table, rows: int) -> Iterator[Lot]:
 
 
 def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS) -> Iterator[Lot]:
-    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have."""
+    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have.
+
+    What cannot be read at all is refused now, not when the first record is asked for."""
     said = survey(inputs, roles)
     for unit in said.units:
         other = unit.format if unit.format in WHOLE else "text" if "text" in unit.how else ""
         if other:
             raise InputRefused(f"{visible(unit.path)}: is {other}, and a stream reads Parquet, JSON lines and mails; use `sanitize run`")
+    return _from_units(said.units, limit, rows)
+
+
+def _from_units(units: Sequence[Unit], limit: int, rows: int) -> Iterator[Lot]:
     batch = _Batcher(rows)
-    for unit in said.units:
+    for unit in units:
         if unit.format == "parquet":
             if (lot := batch.flush()) is not None:
                 yield lot
@@ -263,7 +272,8 @@ class Lines:
 
     def put(self, lot: Lot) -> None:
         """See `Sink`."""
-        self._stream.write(json_lines(lot))
+        with _outward():
+            self._stream.write(json_lines(lot))
 
     def ready(self) -> bool:
         """See `Sink`."""
@@ -271,8 +281,23 @@ class Lines:
 
     def settle(self) -> dict[str, Any]:
         """See `Sink`."""
-        self._stream.flush()
+        with _outward():
+            self._stream.flush()
         return {}
+
+
+@contextlib.contextmanager
+def _outward() -> Iterator[None]:
+    """What fails here fails where standard output leads, and not in a folder of ours."""
+    try:
+        yield
+    except OSError as error:
+        if (code := code_of(error)) is None:
+            raise
+        raise ResourceError(
+            f"standard output: a write failed ({errno.errorcode[code]}). Make room where it leads, and send again what follows the "
+            "acknowledged position"
+        ) from None
 
 
 class LinesFile:
@@ -310,7 +335,9 @@ class Folder:
 
     def __init__(self, path: Path, said: Mapping[str, Any], rows: int = PART_ROWS) -> None:
         self._path, self._most, self._number = path, rows, int(said.get("parts", 0))
-        self._columns = dict(said.get("columns", {}))
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path}: is there already and no folder; take another -o")
+        self._columns: dict[str, str] = dict(said.get("columns", ()))  # pairs: what is written down as an object loses its order
         path.mkdir(parents=True, exist_ok=True)
         for file in path.glob(".part-*.tmp"):
             file.unlink()
@@ -354,7 +381,7 @@ class Folder:
             self._number += 1
             self._columns = {field.name: str(field.type) for field in table.schema}
             self._lots, self._rows, self._bytes = [], 0, 0
-        return {"parts": self._number, "columns": self._columns}
+        return {"parts": self._number, "columns": [*self._columns.items()]}
 
     def _column(self, name: str, table: pa.Table) -> pa.Array:
         """A column in the type that it had in earlier files; strings where it has none yet."""

@@ -253,6 +253,7 @@ class Indexing(Described):
             fingerprint=self.record_of("read", str(self.survey.schema), *self._sample),
             max_doc_bytes=self.settings.max_doc_bytes,
             run=self._untrusted,
+            passing=frozenset(str(path) for root in self.fetched.remote for _, path in root.files),
         )
         self.survey, staged = reading.read()
         return staged

@@ -287,7 +287,8 @@ class Columns:
                 said = f"there is no column {name}; name the column with --{option} NAME. Columns {nearest(name, whole.column_names)}"
                 raise InputRefused(f"the stream: {said}")
         if main is None or main not in leaves(whole.schema):
-            raise InputRefused(f"the stream: column {layout.main} holds no text; --text-column takes a column of strings")
+            takes = "--text-column takes a column of strings, and `sanitize run` reads mails in bytes"
+            raise InputRefused(f"the stream: column {layout.main} holds no text; {takes}")
         fresh: set[str] = set()
         for leaf in leaves(whole.schema):
             if self._policy(layout, leaf.column) == "sanitize":

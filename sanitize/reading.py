@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sanitize import vault
 from sanitize.corpus import Staging, lose_task, stage_task
 from sanitize.engines.engine import Died, Done, Engine
 from sanitize.errors import InputRefused
 from sanitize.publish import Job, perform
 from sanitize.read import Earlier, File, Layout, Roles, Survey, Unit, looked, readable, refusal, survey
+from sanitize.shards import fsync
 
 LOOKED = 1_000  # files of one task
 CHECKED, CHECKED_BYTES = 200, 64 << 20
@@ -76,7 +79,8 @@ def check_task(task: Checking) -> dict[str, Any]:
 class Reading:
     """All files of a survey, read once, with the records of what is done in WORK.
 
-    `run` is how tasks are done in processes that may die; `named` are the inputs as the user named them.
+    `run` is how tasks are done in processes that may die; `named` are the inputs as the user named them; `passing` are files that go
+    when the run is over: what is read in place of them has to lie in WORK/documents too.
     """
 
     survey: Survey
@@ -85,12 +89,31 @@ class Reading:
     fingerprint: str
     max_doc_bytes: int
     run: Untrusted
+    passing: Set[str] = frozenset()
 
     def read(self) -> tuple[Survey, dict[int, dict[str, Any]]]:
         """(the survey with every view that cannot be one as a unit to decode, the result of each decoded unit by its number)."""
         unreadable = self._check([unit for unit in self.survey.units if unit.view and unit.rows])
         units = [dataclasses.replace(unit, view=unit.view and unit.no not in unreadable) for unit in self.survey.units]
-        return dataclasses.replace(self.survey, units=units), self._decode([unit for unit in units if not unit.view])
+        staged = self._decode([unit for unit in units if not unit.view])
+        return dataclasses.replace(self.survey, units=[self._stays(unit) for unit in units]), staged
+
+    def _stays(self, unit: Unit) -> Unit:
+        """A unit that is read where it lies for as long as the index is: the index must not lose its documents with what was fetched."""
+        if not unit.view or unit.path not in self.passing:
+            return unit
+        documents = vault.private(self.work / "documents")
+        place = documents / f"{unit.no:05d}.parquet"
+        if not (place.exists() and place.samefile(unit.path)):
+            aside = place.with_name(place.name + ".tmp")
+            try:
+                os.link(unit.path, aside)
+            except OSError:  # a file system without links
+                shutil.copyfile(unit.path, aside)
+            fsync(aside)
+            aside.rename(place)
+            fsync(documents)
+        return dataclasses.replace(unit, path=str(place))
 
     def _check(self, units: list[Unit]) -> set[int]:
         sizes = dict(self.survey.files)

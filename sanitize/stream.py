@@ -4,8 +4,8 @@
 
 What was seen lies in a private state folder: ids of values and variants (seen.py), part stores (stores.py), and the position. A batch is
 acknowledged when it is where it belongs and one rename has put the new `state.json` in place; a process that ends at any instant
-leaves the state of the last acknowledged batch, and the same records give the same bytes again, whatever the batches are. What a stream
-cannot know is a value that comes later: see docs/stream.md.
+leaves the state of the last acknowledged batch, and the same records give the same bytes again, whatever the batches are (but for what the
+check of a batch sweeps). What a stream cannot know is a value that comes later: see docs/stream.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import contextlib
 import contextvars
 import functools
 import json
-import multiprocessing
 import os
 import shutil
 import sys
@@ -22,10 +21,11 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
 from typing import IO, Any
 
 import pyarrow as pa
@@ -34,6 +34,8 @@ from sanitize import crash, vault
 from sanitize.batchwise import Batchwise, Outcome, Past, most_kept
 from sanitize.corpus import Columns as Roled
 from sanitize.disk import disk_trouble
+from sanitize.engines.child import Child
+from sanitize.engines.engine import Died
 from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError
 from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
 from sanitize.find import patterns
@@ -114,23 +116,32 @@ class Stream:
             self._stack.enter_context(bringing(self._sought.customs))
             self._open()
         except BaseException:
-            self._stack.close()
+            self._stack.__exit__(*sys.exc_info())
             raise
         return self
 
-    def __exit__(self, *told: Any) -> None:
-        self._stack.__exit__(*told)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Take a new state away again after a mistake of the user's, as long as nothing was acknowledged; its lock is still held."""
+        mistake = kind is not None and issubclass(kind, UsageError | InputRefused)
+        if mistake and self._fresh and not (self.state / "state.json").exists():
+            shutil.rmtree(self.state, ignore_errors=True)
 
     def _open(self) -> None:
+        _not_forked()
         here = self._state
         if here is None:
             # nothing is to be gone on with: the state goes when the stream ends
             here = Path(tempfile.mkdtemp(prefix="sanitize-stream-"))
             self._stack.callback(shutil.rmtree, here, ignore_errors=True)
         self.state = here
+        self._fresh = not here.exists()
         with vault.umask(0o077), disk_trouble(here.parent):
             vault.open_work(here)
             self._stack.enter_context(locked(here))
+            self._stack.push(self._leave)
             for left in here.glob("*.tmp"):
                 left.unlink()
             self.key: Key = vault.key_of(here, key_file=self.options.key_file, seed=self.options.seed)
@@ -199,18 +210,13 @@ class Stream:
                 first += len(lot)
                 yield lot, sheaf, columns, functools.partial(_each_of, finder, texts)
             return
-        pool = ProcessPoolExecutor(
-            self.options.workers,
-            multiprocessing.get_context("spawn"),
-            initializer=_begin,
-            initargs=(self.key.secret, self.key.public, self._sought),
-        )
+        crew = _Crew(self.options.workers, self.key, self._sought)
         waiting: deque[tuple[Lot, Sheaf, Sequence[CellColumn], Future[Sequence[patterns.Found]]]] = deque()
         try:
             for lot in lots:
                 sheaf, columns, texts = self._texts(lot, first)
                 first += len(lot)
-                waiting.append((lot, sheaf, columns, pool.submit(_find, texts)))
+                waiting.append((lot, sheaf, columns, crew.submit(texts)))
                 if len(waiting) > AHEAD * self.options.workers:
                     *ready, future = waiting.popleft()
                     yield ready[0], ready[1], ready[2], _result(future)  # type: ignore[misc]
@@ -218,7 +224,7 @@ class Stream:
                 *ready, future = waiting.popleft()
                 yield ready[0], ready[1], ready[2], _result(future)  # type: ignore[misc]
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            crew.close()
 
     def _texts(self, lot: Lot, first: int) -> tuple[Sheaf, list[CellColumn], list[pa.LargeStringArray]]:
         sheaf = lot.sheaf(self.layout, first, self.options.max_doc_bytes)
@@ -342,20 +348,66 @@ class Stream:
         }
 
 
-_finder: list[Seeker] = []  # of a worker
-_there = contextlib.ExitStack()  # what it brought, as long as it lives: it is of one stream alone
+_first: list[int] = []  # the process in which the first stream was opened
 
 
-def _begin(secret: bytes, public: bool, sought: Sought) -> None:
-    _there.enter_context(bringing(sought.customs))
-    _finder.append(Seeker(Key(secret, public), sought))
+def _not_forked() -> None:
+    """UsageError where this would hang: the threads of Polars do not come along with a fork, and it waits for them for good."""
+    _first[:] = _first or [os.getpid()]
+    if _first[0] != os.getpid():
+        raise UsageError(
+            "a stream in a process that was forked from one that had a stream would wait for good; start it otherwise, such as by "
+            "DataLoader(..., multiprocessing_context='forkserver'), or take num_workers=0"
+        )
+
+
+class _Crew:
+    """Processes that find in lots to come. One thread waits for each of them; they end with the stream, and with this process, however that
+    ends."""
+
+    def __init__(self, workers: int, key: Key, sought: Sought) -> None:
+        self._for = key.secret, key.public, sought
+        self._children = [Child() for _ in range(workers)]
+        self._idle: SimpleQueue[Child] = SimpleQueue()
+        for child in self._children:
+            self._idle.put(child)
+        self._threads = ThreadPoolExecutor(workers, "find")
+
+    def submit(self, texts: list[pa.LargeStringArray]) -> Future[Sequence[patterns.Found]]:
+        """Find in these texts once one is free."""
+        return self._threads.submit(self._found, texts)
+
+    def _found(self, texts: list[pa.LargeStringArray]) -> Sequence[patterns.Found]:
+        child = self._idle.get()
+        try:
+            child.send(_find, 0, (*self._for, texts), mask=0o077)
+            found: Sequence[patterns.Found] = child.receive().result
+            return found
+        finally:
+            self._idle.put(child)
+
+    def close(self) -> None:
+        """End them at once, whatever they do."""
+        for child in self._children:
+            child.stop()
+        self._threads.shutdown(cancel_futures=True)
+        for child in self._children:
+            child.kill()
+
+
+_finder: list[Seeker] = []  # of a worker, which is of one stream alone
+_there = contextlib.ExitStack()  # what it brought, as long as it lives
 
 
 def _each_of(finder: Seeker, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
     return [finder.run(one) for one in texts]
 
 
-def _find(texts: list[pa.LargeStringArray]) -> Sequence[patterns.Found]:
+def _find(task: tuple[bytes, bool, Sought, list[pa.LargeStringArray]]) -> Sequence[patterns.Found]:
+    secret, public, sought, texts = task
+    if not _finder:
+        _there.enter_context(bringing(sought.customs))
+        _finder.append(Seeker(Key(secret, public), sought))
     return _each_of(_finder[0], texts)
 
 
@@ -363,7 +415,7 @@ def _result(future: Future[Sequence[patterns.Found]]) -> Callable[[], Sequence[p
     def ask() -> Sequence[patterns.Found]:
         try:
             return future.result()
-        except BrokenProcessPool:
+        except Died:
             raise ResourceError("a worker died; run the same command again to go on from here, with fewer --workers") from None
 
     return ask
@@ -448,7 +500,11 @@ def pipe(
     """
     if state is not None:
         vault.apart(inputs, out, state)
+    if out is not None and not out.suffix:  # a file ends with a batch, since nothing else is acknowledged
+        options = replace(options, rows=min(options.rows, options.rows_per_shard))
     with Stream(plan, state, options) as one:
+        # every input is looked at before anything is written
+        feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows)) for path in inputs]
         place = os.path.abspath(out) if out is not None else ""
         sink: Sink
         if out is None:
@@ -465,7 +521,6 @@ def pipe(
             one.commit()
         if not inputs:
             return one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
-        for path in inputs:
-            lots = from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows)
+        for path, lots in feeds:
             one.into(one.remaining(lots, path), sink, source=path, place=out)
         return one.summary()

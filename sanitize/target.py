@@ -56,10 +56,9 @@ class Target:
         batches, anew = self.index.batches, self.index.settings.replace
         there = (self.out / "manifest.json").is_file()
         if not there and not anew:
-            raise UsageError(
-                f"{self.out}: is not there to be added to; run the same command without --append first, or use --replace to make it of all "
-                "that the index holds"
-            )
+            # an index of several parts is made into an OUT in this way alone
+            first = "" if len(self.index.closed) > 1 else "run the same command without --append first, or "
+            raise UsageError(f"{self.out}: is not there to be added to; {first}use --replace to make it of all that the index holds")
         manifest = Corpus.open(self.out).manifest if there else {}
         known = {self._hash(stop): stop for stop in range(1, len(batches) + 1)}
         if manifest.get("plan_hash") in known:
@@ -168,8 +167,10 @@ class Target:
                 if not self.index.settings.replace:
                     raise
         if not self.index.settings.replace:
+            grown = corpus.manifest.get("batches") and corpus.manifest.get("plan") == self.plan.shown()
+            goes_on = "use --append to go on with it, or " if grown and not self.index.settings.append else ""
             raise UsageError(
-                f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; "
+                f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; {goes_on}"
                 "use --replace to swap it for the new one when that is whole, or take another -o"
             )
         return False

@@ -31,7 +31,7 @@ from sanitize.chosen import ids_left_alone
 from sanitize.decoded import Spans, views
 from sanitize.engines.engine import Done, Engine
 from sanitize.engines.local import Local
-from sanitize.errors import LeakFound, OutputBroken, UsageError, nearest
+from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, nearest
 from sanitize.forms import tells, write_passes
 from sanitize.full import Finding, full
 from sanitize.kinds.custom import customs_of
@@ -302,7 +302,11 @@ def check(
         tempfile.TemporaryDirectory(dir=vault.private(work / "spill"), prefix="published-") as folder,
         remote_out.Prefix(str(out)).fetched(Path(folder)) as there,
     ):
-        found = _checked(there, work, mode, workers, memory, progress)
+        try:
+            found = _checked(there, work, mode, workers, memory, progress)
+        except SanitizeError as error:
+            error.args = (str(error).replace(folder, named),)
+            raise
     with contextlib.suppress(OSError):
         (work / "spill").rmdir()
     return Told("verify", {**found, "out": named})

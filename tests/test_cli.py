@@ -596,10 +596,54 @@ def test_python_m_sanitize(ran: Path) -> None:
     assert done.stdout.strip().count(".") == 2
 
 
-def test_a_closed_pipe_is_no_error(ran: Path) -> None:
-    told = f"{sys.executable} -m sanitize sql out.private 'SELECT * FROM range(200000)' --format csv | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", told], cwd=ran, capture_output=True, text=True)
-    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+@pytest.mark.parametrize(("end", "unbuffered"), [("head -1", ""), ("true", "1")])
+def test_a_closed_pipe_is_no_error(ran: Path, end: str, unbuffered: str) -> None:
+    told = f"{sys.executable} -m sanitize sql out.private 'SELECT * FROM range(200000)' --format csv | {end}"
+    there = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", told], cwd=ran, capture_output=True, text=True, env=there)
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", end != "true")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_standard_output_that_takes_no_more(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    with open("/dev/full", "wb") as full:
+        told = [sys.executable, "-m", "sanitize", "stream", "in.jsonl", "--seed", "1", "-q"]
+        done = subprocess.run(told, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 7 and done.stderr.startswith("error: standard output: a write failed (ENOSPC)"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_a_closed_pipe_did_not_take_is_not_acknowledged(tmp_path: Path, unbuffered: str) -> None:
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": f"{no} " * 200}) + "\n" for no in range(2_000)))
+    told = f"{sys.executable} -m sanitize stream in.jsonl --seed 1 --state state | head -1"
+    there = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", told], cwd=tmp_path, capture_output=True, text=True, env=there)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "state" / "state.json").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find in.jsonl --work s3://pail/work",
+        "run in.jsonl -o out --work s3://pail/work",
+        "replay out/manifest.json in.jsonl -o s3://pail/out",
+        "replay out/manifest.json in.jsonl -o again --work s3://pail/work",
+        "stream in.jsonl -o s3://pail/out",
+        "stream in.jsonl --state s3://pail/state",
+        "stream s3://pail/in.jsonl",
+    ],
+)
+def test_a_url_where_a_folder_is_asked_for(tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q")
+    before = sorted(tmp_path.rglob("*"))
+    said = sanitize(*command.split())
+    assert said.code == 2 and "s3://pail" in said.error
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("what", ["kinds", "finders", "droppers", "editors", "plans", "engines"])

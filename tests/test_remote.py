@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import datetime
@@ -15,17 +16,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import fsspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sanitize import fetched, remote
-from sanitize.errors import InputRefused, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
+from sanitize import ask, fetched, remote
+from sanitize.errors import InputRefused, LeakFound, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
 from sanitize.indexing import Settings
 from sanitize.remote import Missing, Storage, checked, is_url, shown
 from sanitize.remote_out import LOCK, Prefix, apart, local
 from sanitize.run import run
-from sanitize.shards import read_json
+from sanitize.shards import Corpus, read_json
 from sanitize.subject import subject
 from sanitize.verify import check
 
@@ -636,3 +638,49 @@ def test_each_night_is_added_from_where_it_lies(storage: MemoryFileSystem, tmp_p
     with pytest.raises(UsageError, match="1 files that an earlier run has read are gone"):
         run(["faulty://in"], url, "rmft", work, again)
     assert Faulty.store["/pub/clean/manifest.json"] is before["/pub/clean/manifest.json"]
+
+
+def test_what_was_read_in_place_stays_with_the_index(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    def night(name: str, first: int) -> None:
+        rows = [{"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"} for no in range(first, first + 10)]
+        (tmp_path / "in").mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in" / f"{name}.parquet")
+        storage.pipe_file(f"/in/{name}.parquet", (tmp_path / "in" / f"{name}.parquet").read_bytes())
+
+    work, url = tmp_path / "work", "faulty://pub/clean"
+    there = {tmp_path / "in": (tmp_path / "out", tmp_path / "other"), "faulty://in": (url, work)}
+
+    def go(**more: Any) -> None:
+        for source, (out, private) in there.items():
+            run([source], out, "rmft", private, Settings(seed=1, workers=1, rows_per_shard=4, **more))
+        assert not (work / "fetched").exists()
+        assert seen(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == tree(tmp_path / "out")
+
+    def found(private: Path, **more: Any) -> dict[str, Any]:
+        said = subject(private, ["ann3@example.com"], **more)
+        return {name: said[name] for name in ("documents", "occurrences", "places")}
+
+    night("1", 0)
+    go()
+    assert ask.sql(work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [10]
+    night("2", 10)
+    go(append=True)
+    # another run over what the index holds takes its place in WORK, and nothing else
+    with pytest.raises(UsageError, match="another input"):
+        run(["faulty://in/2.parquet"], url, "rmft", work, Settings(seed=1, workers=1, rows_per_shard=4))
+    # nobody has to bring anything back, though the storage has lost it
+    storage.rm("/in/1.parquet")
+    assert ask.sql(work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
+    assert found(work, erase=True) == found(tmp_path / "other", erase=True)
+    assert seen(url, tmp_path / "erased") == tree(tmp_path / "out")
+    texts = Corpus.open(tmp_path / "out").table(["text"]).column(0).to_pylist()
+    assert len(texts) == 20 and not any("ann3@" in text for text in texts)
+
+
+def test_a_leak_is_told_where_it_was_published(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    hidden = base64.b64encode(b"to ann3@example.com, again").decode()
+    rows = [{"text": "to ann3@example.com"}, {"text": "to ann3@example.com"}, {"text": f"see {hidden}"}]
+    storage.pipe_file("/in/a.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    run(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1))
+    with pytest.raises(LeakFound, match=r"\Afaulty://pub/clean: 1 places"):
+        check("faulty://pub/clean", tmp_path / "work", mode="full", workers=1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,9 @@ from hypothesis import strategies as st
 
 from sanitize import drawn
 from sanitize.corpus import Columns
-from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, UsageError
+from sanitize.engines.child import Child
+from sanitize.engines.engine import Done
+from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, ResourceError, UsageError
 from sanitize.indexing import Settings
 from sanitize.plan import Plan, load_plan
 from sanitize.read import Roles
@@ -299,6 +303,48 @@ def test_workers_look_ahead_and_keep_the_order() -> None:
     assert list(stream(rows, plan_of(), seed=1, rows=7, workers=2)) == list(stream(rows, plan_of(), seed=1))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ends a process with its parent")
+def test_workers_need_no_guard_and_end_with_the_stream(tmp_path: Path) -> None:
+    script = (
+        "import os, subprocess, sanitize\nprint('once', flush=True)\n"
+        "made = sanitize.stream(({'text': f'ann.lee{no}@example.com'} for no in range(60)), 'rmft', seed=1, rows=5, workers=2)\n"
+        "print(next(made)['text'], flush=True)\n"
+        "subprocess.run(['ps', '-o', 'pid=', '--ppid', str(os.getpid())])\nos.kill(os.getpid(), 9)"
+    )
+    (tmp_path / "script.py").write_text(script)
+    there = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=there)
+    once, text, *numbers = done.stdout.split()
+    assert (once, text, len(numbers)) == ("once", "ann.lee0@example.com", 3), done.stderr  # the workers, and ps
+    until = time.monotonic() + 20
+    while (left := [one for one in numbers if _runs(one)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
+
+
+def _runs(number: str) -> bool:
+    status = Path(f"/proc/{number}/status")
+    return status.exists() and "zombie" not in status.read_text()
+
+
+def test_a_consumer_that_stops_ends_the_workers() -> None:
+    made = stream(({"text": f"bob.mann{no}@example.com"} for no in itertools.count()), plan_of(), seed=1, rows=5, workers=2)
+    assert next(made)["text"] == "bob.mann0@example.com"
+    made.close()  # type: ignore[attr-defined]
+    assert not [one for one in threading.enumerate() if one.name.startswith("find")]
+
+
+def test_a_worker_that_dies_stops_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    def receive(child: Child) -> Done:
+        child.stop()
+        return real(child)
+
+    real = Child.receive
+    monkeypatch.setattr(Child, "receive", receive)
+    with pytest.raises(ResourceError, match="a worker died"):
+        list(stream([{"text": "a " * 1_000_000}], plan_of(), seed=1, workers=2))
+
+
 def test_columns_have_policies() -> None:
     row = {"body": "ann.lee@example.com", "who": "bob", "no": 3, "note": "ann.lee@example.com", "extra": "x", "doc_id": 4, "user_id": "u"}
     columns = Columns(roles=Roles(text=("body",), user="who", id="no"), policies={"extra": "drop"})
@@ -391,6 +437,20 @@ def test_datasets_and_torch_loaders(tmp_path: Path) -> None:
 
     loader = torch.utils.data.DataLoader(Streamed(), batch_size=4, num_workers=0)
     assert [text for batch in loader for text in batch["text"]] == [row["text"] for row in expected]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_fork_of_a_process_that_had_a_stream_is_refused() -> None:
+    assert list(stream([{"text": "a"}], plan_of(), seed=1)) == [{"text": "a"}]
+    number = os.fork()
+    if not number:
+        try:
+            list(stream([{"text": "a"}], plan_of(), seed=1))
+        except UsageError as error:
+            os._exit(0 if "forkserver" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 0
 
 
 def test_only_records_are_taken() -> None:

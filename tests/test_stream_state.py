@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.batchwise import Past
+from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
 from sanitize.feeds import Folder, LinesFile
 from sanitize.lots import Records
@@ -214,6 +215,35 @@ def test_a_place_that_is_not_ours_is_left_alone(sink: type, tmp_path: Path) -> N
     assert (place / "mine" if sink is Folder else place).read_text() == "x"
 
 
+MISTAKES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
+    "no input": ("missing.jsonl", "out.jsonl", {}),
+    "nothing to read": ("empty", "out", {}),
+    "what a stream does not read": ("in.csv", "out", {}),
+    "no text in it": ("bytes.parquet", None, {}),
+    "no such key": ("in.jsonl", "out", {"seed": None, "key_file": Path("key")}),
+    "an ending nobody writes": ("in.jsonl", "out.csv", {}),
+    "a file for a folder": ("in.jsonl", "file", {}),
+    "a folder for a file": ("in.jsonl", "folder.jsonl", {}),
+    "no main text": ("in.jsonl", "out", {"columns": Columns(policies={"text": "drop"})}),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_leaves_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("empty", "folder.jsonl"):
+        Path(folder).mkdir()
+    Path("in.jsonl").write_bytes(lines(ROWS[:2]))
+    Path("in.csv").write_text("text\na\n")
+    Path("file").touch()
+    pq.write_table(pa.table({"text": [b"a"]}), "bytes.parquet")
+    before = sorted(tmp_path.rglob("*"))
+    name, out, more = MISTAKES[case]
+    with pytest.raises((UsageError, InputRefused)):
+        pipe([Path(name)], Path(out) if out else None, PLAN, Path("state"), Options(**{"seed": 1, **more}))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_column_has_one_type_in_a_folder(tmp_path: Path) -> None:
     one = Folder(tmp_path / "out", {})
     one.put(Records([{"text": "a", "n": 1}]))
@@ -227,6 +257,40 @@ def test_a_column_has_one_type_in_a_folder(tmp_path: Path) -> None:
     one.put(Records([{"text": "d", "n": "x"}]))
     with pytest.raises(InputRefused, match="one type"):
         one.settle()
+
+
+def test_columns_keep_their_order_after_a_stop(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(lines([{"text": row["text"], "no": str(no), "a": "b"} for no, row in enumerate(ROWS)]))
+    made = []
+    for stops in (False, True):
+        here = (tmp_path / f"out{stops}", PLAN, tmp_path / f"state{stops}", Options(seed=1, rows=10, rows_per_shard=25))
+        with pytest.MonkeyPatch.context() as patch:
+            if stops:
+                patch.setattr(Stream, "commit", _twice(Stream.commit))
+                with pytest.raises(KeyboardInterrupt):
+                    pipe([tmp_path / "in.jsonl"], *here)
+        pipe([tmp_path / "in.jsonl"], *here)
+        made.append({path.name: path.read_bytes() for path in here[0].iterdir()})
+    assert made[0] == made[1] and len(made[0]) == 3
+    assert pq.read_schema(here[0] / "part-00002.parquet").names == ["text", "no", "a"]
+
+
+def _twice(commit: Callable[[Stream], None]) -> Callable[[Stream], None]:
+    done = [0]
+
+    def one(stream: Stream) -> None:
+        commit(stream)
+        done[0] += 1
+        if done[0] == 2:  # the place is ours, and one file is there
+            raise KeyboardInterrupt
+
+    return one
+
+
+def test_a_file_has_its_rows_however_large_the_batches(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(lines(ROWS))
+    pipe([tmp_path / "in.jsonl"], tmp_path / "out", PLAN, tmp_path / "state", Options(seed=1, rows_per_shard=40))
+    assert [pq.read_metadata(path).num_rows for path in sorted((tmp_path / "out").iterdir())] == [40, 40, 10]
 
 
 # ---- what was seen ----

@@ -55,10 +55,21 @@ class Child:
         self.connection = Connection(here.detach())
         self._ready = False
 
-    def send(self, work: Callable[[Any], Any], place: int, task: Any, *, seconds: float = float("inf"), memory: int | None = None) -> None:
-        """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets."""
-        mask = os.umask(0o077)
-        os.umask(mask)  # there is no other way to ask for it
+    def send(
+        self,
+        work: Callable[[Any], Any],
+        place: int,
+        task: Any,
+        *,
+        seconds: float = float("inf"),
+        memory: int | None = None,
+        mask: int | None = None,
+    ) -> None:
+        """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets; its files lack the
+        bits of `mask`, by default those that ours lack (which only the one thread may ask that makes files)."""
+        if mask is None:
+            mask = os.umask(0o077)
+            os.umask(mask)  # there is no other way to ask for it
         message = pickle.dumps((work, place, task, memory, os.getcwd(), mask))
         try:
             self._say(message)
@@ -89,6 +100,11 @@ class Child:
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+    def stop(self) -> None:
+        """End the process where another thread may be waiting for its answer: that is then told that it died."""
+        if (process := self._process) is not None:
+            process.kill()
 
     def kill(self) -> None:
         """End the process at once, whatever it does."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -41,7 +40,7 @@ from sanitize.shown import show, table
 
 def command(
     inputs: Inputs,
-    work: Annotated[Path, typer.Option(metavar="DIR", help="the private folder to make the index in", show_default=False)],
+    work: Annotated[str, typer.Option(metavar="DIR", help="the private folder to make the index in", show_default=False)],
     plan: PlanName = "rmft",
     set_: Changes = None,
     text_column: TextColumn = None,

@@ -17,10 +17,8 @@ def command(
         Path, typer.Argument(metavar="MANIFEST", help="manifest.json of a run with --seed, or its folder", show_default=False)
     ],
     inputs: Inputs,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],
-    work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="a new private folder (default: OUT.private)", show_default=False)
-    ] = None,
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],
+    work: Annotated[str | None, typer.Option(metavar="DIR", help="a new private folder (default: OUT.private)", show_default=False)] = None,
     workers: Workers = None,
     memory_limit: MemoryLimit = "1GB",
     known: Known = None,

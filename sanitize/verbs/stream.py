@@ -37,14 +37,14 @@ def command(
         typer.Argument(metavar="[INPUT]...", help="files and folders (default: JSON lines on standard input)", show_default=False),
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "-o", "--out", metavar="OUT", help="FILE.jsonl, or a folder for Parquet (default: standard output)", show_default=False
         ),
     ] = None,
     plan: PlanName = "rmft",
     state: Annotated[
-        Path | None,
+        str | None,
         typer.Option(metavar="DIR", help="the private folder of what was seen (default: forgotten at the end)", show_default=False),
     ] = None,
     set_: Changes = None,
@@ -71,8 +71,8 @@ def command(
     from sanitize.remote import is_url, shown
     from sanitize.stream import Options, pipe
 
-    for url in filter(is_url, inputs or ()):
-        raise UsageError(f"{shown(url)}: stream reads local files and standard input only; `sanitize run` reads URLs")
+    for url in filter(is_url, [*(inputs or ()), out, state]):
+        raise UsageError(f"{shown(str(url))}: a stream knows local files, standard input and output only; `sanitize run` takes URLs")
     said = locals()
     options = Options(
         columns=columns_of({**said, "split": "file"}),
@@ -84,7 +84,8 @@ def command(
         max_doc_bytes=max_doc_bytes,
         max_quarantine=share(max_quarantine),
     )
-    summary = pipe([Path(one) for one in inputs or ()], out, load_plan(plan, set_ or ()), state, options)
+    into, here = (Path(one) if one is not None else None for one in (out, state))
+    summary = pipe([Path(one) for one in inputs or ()], into, load_plan(plan, set_ or ()), here, options)
     if as_json and out is not None:
         print_json(summary)
     elif as_json:
