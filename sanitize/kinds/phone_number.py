@@ -116,10 +116,11 @@ _HOME = {
     }.items()
 }
 # short words, and such as mean other things too: right before it
-_BRIEF = (
-    r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fijo|fisso|vast|kontakt|contato|contacto|recapito|bel|bell)"
-    r"(?:[. ]{1,2}(?:no|nr|num|number|nummer|numero))?[ .:/=#-]{0,4}\z"
+_BRIEF_WORDS = (
+    r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fijo|fisso|vast|kontakt|contato|"
+    r"contacto|recapito|bel|bell)"
 )
+_BRIEF = rf"{_BRIEF_WORDS}(?:[. ]{{1,2}}(?:no|nr|num|number|nummer|numero))?[ .:/=#-]{{0,4}}\z"
 # the same in letters beyond ASCII
 _FAR_WORDS = "电话|電話|手机|手機|携帯|传真|傳真|热线|熱線|致电|联系方式|連絡先|ファックス|फ़ोन|फोन|मोबाइल|दूरभाष"
 _SPELLED = (
@@ -129,8 +130,8 @@ _SPELLED = (
 _MAY_BE_SPELLED = f"tél|teléf|móvil|{_FAR_WORDS}"  # a search for words alone is a hundred times faster, and few contexts hold one
 # `tel no.`: a number of the sort that the word says
 _NUMBERED = (
-    rf"{BOUND}(?:phones?|telephone|tele?|telefon|mobile|cell|handy|fax|contact|pager|ph|mob)[.]? ?(?:no|nr|num|number)s?{BOUND}"
-    r"[ .:#=(-]*\z"
+    rf"(?:{BOUND}(?:phones?|telephone|tele?|telefon|mobile|cell|handy|fax|contact|pager|ph|mob)[.]? ?|{_BRIEF_WORDS}[. ]{{1,2}})"
+    rf"(?:no|nr|num|number)s?{BOUND}[ .:#=(-]*\z"
 )
 # what says that a number is one for calling: before it with no digit between, or right behind it; all in lower case
 _SAYS = (
