@@ -24,6 +24,11 @@ VERSIONS = "version ver ver. v v. release rel rel. rev revision build firmware k
 TIMES = "at by until till from to around about before after between and time start starts starting when".split()
 WEEKDAYS = "on by until till this next last every through thru before after early late".split()
 ZONES = "UTC GMT EST EDT CST CDT MST MDT PST PDT AST ADT ET CT MT PT AT CEST CET BST IST JST Z".split()
+BIRTHS = [
+    *("DOB", "dob", "D.O.B", "D.O.B.", "Born", "born on", "BORN", "Birthdate", "birth date", "Birth Day", "birthday", "Date of Birth"),
+    *("date Of birth", "Date", "dated", "Dated", "DATE", "Geb.", "geb.", "Geboren", "geboren am", "Geburtsdatum", "geburtsdatum", "Né le"),
+    *("née le", "Nacida el", "nacido el", "Nacimiento", "nacimiento"),
+]
 
 # a text, and the dates in it
 FOUND = [
@@ -56,6 +61,16 @@ FOUND = [
     ("x 14 May 2001, 2.2001.3 y", ["14 May 2001"]),
     ("x1.2.2001.3 2.3.2001.", ["2.3.2001"]),
     ("14.05.2001 Notes", ["14.05.2001"]),
+    ("so 1.2.2001 x.5 y", ["1.2.2001"]),
+    ("Lee, vol. 12, 2001) y", []),
+    ("Fri,  9 Feb 2001 10:00:00 +0100 (CET)", ["Fri,  9 Feb 2001 10:00:00 +0100 (CET)"]),
+    ("Jan'01 and Jan '01", ["Jan'01", "Jan '01"]),
+    *((f"x May {day} y", [f"May {day}"]) for day in ("1st", "2nd", "3rd", "4th", "1ST", "2ND", "3RD", "4TH")),
+    *((f"x May\n{day} y", [f"May\n{day}"]) for day in ("1st", "2nd", "3rd", "4th", "1st, 2001", "4th 2001")),
+    *((f"x {day} y", [day]) for day in ("14. April 2001", "14. August 2001", "14. September 2001", "14. November 2001")),
+    *((f"x {word}{sign}14.05.85 y", ["14.05.85"]) for word in BIRTHS for sign in (" ", ": ", "=", " (")),
+    *((f"x {word} {day}, y", [day]) for word in ("DOB", "born") for day in ("5-4-85", "05.14.85", "19851014", "20010930", "19850131")),
+    *((f"DOB {day} y", []) for day in ("21850514", "19851314", "19850541", "05-14-853", "5-4-85-1")),
 ]
 # a spelling, and its identity
 KNOWN = [
@@ -74,7 +89,11 @@ KNOWN = [
     *((f"14 May 2001 16:39:00 {zone}", f"2001-05-14T16:39:00{zone}") for zone in ZONES[:-1]),
     ("14 May 2001 10:30AM -0700", "2001-05-14T10:30-0700"),
     ("2001-05-14T16:39:00Z", "2001-05-14T16:39:00Z"),
+    *((f"14 May 2001 {hour}am", f"2001-05-14T{hour}:00") for hour in ("09", "10", "11")),
+    ("14 May 2001 9.30 P.M.", "2001-05-14T21:30"),
+    ("Oct 12 10:20:30.1999", "oct 12 10:20:30.1999"),
     ("12/12/2001", "2001-12-12"),
+    ("12/11/2001", "12/11/2001"),
     ("11/12/2001", "11/12/2001"),
     ("12/13/2001", "2001-12-13"),
     ("13/12/2001", "2001-12-13"),
