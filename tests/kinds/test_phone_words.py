@@ -54,8 +54,20 @@ TAKES = [
     f"call{' ' * 44}{LOCAL}",
     *(f"x{before}+999 555 0199 55" for before in (": ", " (", ", ", ">", "; ")),
 ]
+TAKES += [
+    f"{before}07400 123456{behind}" for before in ("so ", "x: ", "x/", "(", "3, ", "3; ", "x:") for behind in ("", ".", ", 3", " x", "; 3")
+]
 NOTHING = [
     f"x {LOCAL} x",
+    # a piece of something longer
+    *(
+        f"{before}07400 123456"
+        for before in ("3.", "3:", "3/", "3=", "3_", "3-", "3 ", "3. ", "3: ", ".", "=", "_ ", "3 : ", "3 - ", "3 /", " /", "-")
+    ),
+    *(f"so 07400 123456{behind}" for behind in (":3", ".3", "/3", "-3", ":")),
+    *(f"call {LOCAL}{behind}" for behind in ("x1y", "_")),
+    *(f"x {LOCAL} {words} x" for words in ("the office", "at home", "x, fax")),
+    *(f"{word} me {LOCAL[:3]}01" for word in ("answer", "recall", "callx")),
     f"call{' ' * 45}{LOCAL}",
     *(f"call the {word} {LOCAL}" for word in FAR),
     *(f"call {word}{sign}{LOCAL}" for word in NEAR for sign in (" ", ": ", " no. ", " number is ", " #")),
