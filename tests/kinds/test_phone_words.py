@@ -55,10 +55,22 @@ TAKES = [
     *(f"x{before}+999 555 0199 55" for before in (": ", " (", ", ", ">", "; ")),
 ]
 TAKES += [
-    f"{before}07400 123456{behind}" for before in ("so ", "x: ", "x/", "(", "3, ", "3; ", "x:") for behind in ("", ".", ", 3", " x", "; 3")
+    *(
+        "call 13820010514 x",
+        "call 138 2001 0514",
+        "so - 07400 123456",
+        "a-b 07400 123456",
+        "1 /x 07400 123456",
+    ),  # ends as a day does; no piece
+    *(
+        f"{before}07400 123456{behind}"
+        for before in ("so ", "x: ", "x/", "(", "3, ", "3; ", "x:")
+        for behind in ("", ".", ", 3", " x", "; 3")
+    ),
 ]
 NOTHING = [
     f"x {LOCAL} x",
+    *(f"{tag}: the {LOCAL}" for tag in ("home", "work", "o")),
     # a piece of something longer
     *(
         f"{before}07400 123456"
