@@ -77,6 +77,11 @@ _CAN = (
     "of `datasets` can be read"
 )
 
+_MEND = {  # what to do, where the reason tells more than that the file should be another
+    "no_header": "Name the main text's column with --text-column NAME, or put a line of names first; lines end with LF or CRLF",
+}
+_OF_TEXT = (".csv", ".tsv", ".tab", ".txt", ".text", ".jsonl", ".ndjson", ".json")
+
 
 def _readers() -> dict[str, ModuleType]:
     """The reader of each format: the folder is the registry."""
@@ -344,12 +349,24 @@ def _looked(file: File, readers: dict[str, ModuleType], roles: Roles) -> File:
 
 def refusal(path: str, reason: str, *, sure: bool = False) -> str:
     """Why a named file is not read, and what to do. `sure`: its name says a format."""
-    name, path = os.path.basename(path), shown(path)
+    name, real, path = os.path.basename(path), path, shown(path)
     if reason == "unknown_format":
         suffix = "".join(Path(name).suffixes[-2:]) if name.endswith(_COMPRESSED) else Path(name).suffix
+        seen = _seen(real, suffix)
         said = f"its content is not what {shown(suffix)} says" if sure else "its format is not known"
-        return f"{path}: {said}. {_CAN}; convert the file or name another."
-    return f"{path}: {REASONS[reason]}. {_CAN}; repair the file or leave it out."
+        return f"{path}: {said}{seen}. {_CAN}; convert the file or name another."
+    return f"{path}: {REASONS[reason]}. {_MEND.get(reason) or f'{_CAN}; repair the file or leave it out'}."
+
+
+def _seen(path: str, suffix: str) -> str:
+    """What stands in the way of text, where the first bytes of a file show it."""
+    try:
+        begin = head(path)
+    except Unreadable:
+        return ""
+    if begin[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return " (it is in UTF-16; expected UTF-8)"
+    return " (it holds NUL bytes, as no text of people does)" if b"\0" in begin and suffix in _OF_TEXT else ""
 
 
 # --- who reads what ---------------------------------------------------------------------------------------------------------------

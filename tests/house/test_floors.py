@@ -17,7 +17,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash", "spread"),
     ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition", "recapture"),
     ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions", "compiled"),
-    ("regions", "views", "decoded", "figures", "notebook", "forecast", "masked", "formats"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("named",),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed", "remote", "sought", "persons", "aliases", "drawn"),

@@ -104,6 +104,111 @@ def test_takes_nothing(text: str) -> None:
     assert found(text) == []
 
 
+# every word and sign by which a number is an age, one in each text
+WORDED = [
+    *(f"64{sign}{unit}{sign}old" for sign in " -" for unit in ("year", "Years", "month", "Months", "week", "Weeks", "day", "Days")),
+    *(f"64{short}, she" for short in (" y/o", " Y/O", "yo", "-yo", " YO", " y.o.", " y.o", " yr old", "yrs-old", " YRS OLD", " YR. OLD")),
+    *(f"{word}64 at" for word in ("aged ", "Aged: ", "AGED ", "age ", "Age is ", "age was ", "AGE:", "Age = ", "age=", "Ages ")),
+    *(f"{one}{turn} 64" for one in ("just ", "Just ", "I'll ", "will ", "she ", "He ", "i ") for turn in ("turn", "turns", "Turned")),
+    *(f"{word} 64" for word in ("turned", "Turned", "turning", "Turning", "Im Alter von", "im Alter von", "Alter", "edad", "Edad de")),
+    *(f"{word} de 64 ans" for word in ("âgé", "âgée", "âgés", "Âgées")),
+    *(f"64{form}" for form in ("-jährige", " jährigen", "jährigem", "-jährigen", "-jähriges")),
+    *(f"{one} 64." for one in ("I'm", "i'm", "I am", "i am", "I was", "i was", "He's", "he is", "he was", "She's", "she is", "She was")),
+    *(f"I am 64{end}" for end in (";", "!", "?", ")", "\n", ".", ",", " :)", " :-(", "   ", "\u2014and")),
+    *(
+        f"I am 64 {word} x"
+        for word in ("and", "now", "today", "but", "so", "this", "next", "year", "years", "yr", "yrs", "yo", "y/o", "when", "at the time")
+    ),
+    *(f"{word} {one} was 64 we" for word in ("when", "since", "until", "till", "Before") for one in ("I", "he", "she")),
+    *(
+        f"the {one}, 64{end}"
+        for one in ("man", "Man", "boy", "Boy", "girl", "Girl", "son", "daughter", "teen")
+        for end in (",", ";", ")", ".", "")
+    ),
+    *(
+        f"64{gap}{one}, x"
+        for gap in ("yrs, ", " yr/", "-yrs/ ", " yr. ")
+        for one in (
+            "male",
+            "female",
+            "man",
+            "woman",
+            "boy",
+            "girl",
+            "lady",
+            "gentleman",
+            "M",
+            "f",
+            "white",
+            "black",
+            "asian",
+            "hispanic",
+            "Caucasian",
+        )
+    ),
+    *(
+        f"{one}64{short}{end}"
+        for one in ("Patient ", "pt, ", "I'm ", "I am ", "he's ", "She is ", "who is ", "who was: ")
+        for short in ("yrs", " yr")
+        for end in (".", ",", ";", ")", "\n", "")
+    ),
+]
+UNSAID = [
+    *(
+        f"when I was 64{gap}{what} x"
+        for gap in (" ", "\n> ")
+        for what in (
+            *(
+                "week",
+                "weeks",
+                "month",
+                "months",
+                "day",
+                "days",
+                "hour",
+                "hours",
+                "minute",
+                "minutes",
+                "miles",
+                "km",
+                "feet",
+                "ft",
+                "inches",
+            ),
+            *("pounds", "lbs", "kg", "cm", "percent", "per cent", "point", "points", "times"),
+        )
+    ),
+    *(f"when I was 64{what}" for what in ("%", "km", "/2", ".5", ",5", ":30", "-30")),
+    *(f"he is 64 {what}" for what in ("miles away", "of them", "andy", "nowhere", "in a row", ":x")),
+    *(
+        "Aged 64/10",
+        "ages 64-70",
+        "a man, 64 of",
+        "the girl, 64 x",
+        "the son, 64,5",
+        "64yrs, malefactor",
+        "64 yrs     male",
+        "64 yrs male1",
+    ),
+    *("64yrs at", "it is 64yrs.", "he is 64yrs at", "Age  64", "will turned: 64/5", "121 years old", "064 years old"),
+]
+
+
+def test_every_word_that_makes_an_age() -> None:
+    seen = FINDER.run(pa.array(WORDED + UNSAID, pa.large_string()))
+    ages = [FINDER.kinds[kind].name == KIND.name for kind in seen.distinct.kind[seen.which].tolist()]
+    told = [0] * len(WORDED + UNSAID)
+    for text_no, start, stop, age in zip(seen.text_no.tolist(), seen.start.tolist(), seen.stop.tolist(), ages, strict=True):
+        told[text_no] += age and ((WORDED + UNSAID)[text_no][start:stop] == "64" or 100)
+    wrong = [text for text, times in zip(WORDED + UNSAID, told, strict=True) if times != (text in WORDED)]
+    assert wrong == []
+
+
+def test_nobody_is_older_than_a_hundred_and_twenty() -> None:
+    assert KIND.check is not None
+    assert KIND.check(pl.Series(["120", "121", "064", "64", "one"])).to_list() == [None, "range", "range", None, None]
+
+
 @pytest.mark.parametrize(
     ("text", "value", "form"),
     [

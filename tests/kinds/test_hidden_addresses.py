@@ -1,0 +1,80 @@
+"""Hidden addresses word by word: each way to say `@` and a dot, each top-level domain, escape, field and opening by which one is known."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sanitize.find.patterns import Patterns
+from sanitize.keyed import Key
+
+FINDER = Patterns(Key.from_seed(3))
+BOB = "bob@example.com"
+TLDS = "com org net edu gov mil info biz name io ai dev app uk de fr es nl pl se fi dk ch ca au nz jp cn kr br ru cz eu ie mx za".split()
+SHOUTED = "COM ORG NET EDU GOV Com Org Net Edu".split()
+OWN = "中国 中國 香港 台湾 台灣 新加坡 澳門 公司 网络 网址 在线 한국 भारत ไทย السعودية امارات مصر ایران ישראל გე".split()
+ASSETS = "png jpg jpeg gif svg webp avif bmp ico tif tiff pdf css js mjs json map htm html woff woff2 ttf eot".split()
+DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+
+# a text, and the identity of the one address in it
+TAKES = [
+    *((f"mail bob at example dot {tld} today", f"bob@example.{tld.lower()}") for tld in TLDS + SHOUTED),
+    *((f"see\nbob at example.{tld}\nand", f"bob@example.{tld}") for tld in TLDS),
+    *((f"see\nbob @ example.{tld} \r\nand", f"bob@example.{tld}") for tld in TLDS),
+    *((f"p bob=40example.{tld}", f"bob@example.{tld}") for tld in TLDS),
+    *((f"mail bob{at}example{dot}com today", BOB) for at in (" at ", " AT ", " At ") for dot in (" dot ", " DOT ", " Dot ")),
+    *(
+        (f"mail bob{gap}{left}{at}{right}{gap}example{gap}{left}{dot}{right}{gap}com today", BOB)
+        for gap in ("", " ")
+        for left, right in ("[]", "()", "{}", "<>")
+        for at, dot in (("at", "dot"), ("AT", "DOT"), ("At", "Dot"), ("@", "."))
+    ),
+    *((f"x ={code}bob@example.com", BOB) for code in "09 0A 0D 20 22 27 28 2C 3A 3B 3C 5B 3D".split()),
+    *((f"to bob{at}example.com.", BOB) for at in ("&#64;", "&#x40;", "&#X40;", "&commat;", "%40", "=40", "\\@", "\uff20")),
+    *((f"to {name}&#64;example.com.", f"{name}@example.com") for name in ("b.o.b", "b-o", "b+o", ".".join("abcdefghi"))),
+    *((f"bob@例子.{tld}", f"bob@例子.{tld}") for tld in OWN),
+    *((f"bob@example.{xn}--p1ai", "bob@example.рф") for xn in ("xn", "Xn", "xN", "XN")),
+    *(
+        (f"{opens}{field}:{gap}bob at example.com", BOB)
+        for opens in ("", "x\n", "> > ")
+        for field in ("From", "To", "Cc", "Bcc", "Reply-To", "Sender", "Author", "FROM", "cc", "sender")
+        for gap in (" ", "")
+    ),
+    *((f"{opens}From bob at example.com{gap}{day} Jan  1 10:00", BOB) for opens in ("", "x\n>") for gap in (" ", "  ") for day in DAYS),
+    *((f"x\n{opens}bob at example.com{end}y", BOB) for opens in ("", "> ", "\t", "| ") for end in ("\n", "\r\n", " \n", "\t\r")),
+    *((f"x {opens}bob {at} example.com{shut} y", BOB) for opens, shut in ("<>", "()") for at in ("at", "@")),
+    ("a dot b dot c dot d dot bob at example dot com", "a.b.c.d.bob@example.com"),
+    ("bob at m dot b dot c dot example dot com", "bob@m.b.c.example.com"),
+]
+NOTHING = [
+    *(f"see {name}.{asset} here" for asset in ASSETS for name in ("icon@2x", "icon@2X", "lib@3.1.min", "lib@3")),
+    *(f"{word} at example dot com" for word in "find visit website located anyone those".split()),
+    *(f"bob at {word} dot com" for word in "the a an this any our which".split()),
+    *(f"{opens}From bob at example.com{gap}Mon Jan  1" for opens, gap in (("x", " "), ("x ", " "), ("", "   "), ("", " x "))),
+    *(f"{opens}: bob at example.com" for opens in ("x From", "xTo", "To x", "Subject", "actor", "Upto")),
+    *(f"<{text}>" for text in ("to bob at example.com", "bob at example.com x", "bob at example.com)")),
+    *("so bob at example.com\n", "x\nbob at example.com,\n", "x\nbob at example.com", "x\nBob at example.com\n", "x\nbob at example.pm\n"),
+    *("x=40example.com.html", "id=40ab.html", "size =40example.com", "p bob=401example.com"),
+    "git clone git@example.com",
+]
+
+
+def test_every_way_to_hide_an_address() -> None:
+    texts = [text for text, _ in TAKES] + NOTHING
+    seen = FINDER.run(pa.array(texts, pa.large_string()))
+    forms, kinds = seen.distinct.normalised.to_pylist(), seen.distinct.kind
+    told: list[list[str]] = [[] for _ in texts]
+    for text_no, which in zip(seen.text_no.tolist(), seen.which.tolist(), strict=True):
+        if FINDER.kinds[kinds[which]].name == "EMAIL_ADDRESS":
+            told[text_no].append(forms[which])
+    expected = [[form] for _, form in TAKES] + [[] for _ in NOTHING]
+    wrong = [(text, found) for text, found, right in zip(texts, told, expected, strict=True) if found != right]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("size", [4, 5, 6])
+def test_a_name_of_more_words_is_cut(size: int) -> None:
+    """Four ` dot ` in a name and three in a host are read; of a longer one the end is found."""
+    names = [chr(ord("a") + at) for at in range(size)]
+    seen = FINDER.run(pa.array([f"{' dot '.join(names)} at example dot com"], pa.large_string()))
+    assert seen.distinct.normalised.to_pylist() == [".".join(names[-5:]) + "@example.com"]
