@@ -182,7 +182,7 @@ def test_degrees_grow_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=400),
+    st.lists(st.tuples(st.integers(0, 3) | st.integers(0, 40), st.integers(0, 6)), max_size=400),
     st.integers(2, 5),
     st.integers(2, 40),
     st.integers(1, 9),
@@ -238,6 +238,16 @@ def test_merged_parts_are_those_of_sets(parts: list[list[tuple[int, int]]], k: i
         pair for numbers, users in merged([iter(part) for part in came], k) for pair in zip(numbers.tolist(), users.tolist(), strict=True)
     ]
     assert told == [(number, min(len(who), k)) for number, who in sorted(wanted.items())]
+
+
+def test_users_in_several_blocks_are_no_more_than_k(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_OUT", "_BLOCK"):
+        monkeypatch.setattr(degrees, name, 2)
+    came: list[tuple[int, int]] = []
+    counted = Pairs(2, 6, 7, lambda grams, who: came.extend(zip(grams.tolist(), who.tolist(), strict=True)))
+    counted.add(np.array([5, 5, 5, 5, 6], np.uint64), np.array([1, 2, 3, 4, 0], np.int32))
+    counted.done()
+    assert came == [(5, -1), (6, 0)]
 
 
 def test_what_does_not_fit_is_counted_in_a_table() -> None:
