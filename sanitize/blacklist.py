@@ -7,8 +7,9 @@ text. A value that was found is a direct identifier: the words that it touches i
 user count as one user together, so that they cannot vouch for each other; a document that was dropped or set aside does not count.
 
 A word is known by 64 bits, an n-gram by the place of its first words and of its last one among the frequent ones. The texts are read
-once, in tasks; where n-grams are wanted each task leaves its words as numbers, which larger sizes go through. One statement a size puts
-together what several tasks saw.
+once, in tasks; where n-grams are wanted each task leaves its words as numbers, which larger sizes go through. A statement puts together
+what several tasks saw of words. N-grams they leave in order, so that these are merged, a row group of each task at a time, while the list
+is written.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import pyarrow.parquet as pq
 
 from sanitize import queries, tables
 from sanitize.cells import Leaf
-from sanitize.degrees import Degrees, Pairs, Places
+from sanitize.degrees import Degrees, Pairs, Places, merged
 from sanitize.errors import UsageError
 from sanitize.keyed import Key, siphash
 from sanitize.looks import Ground, here, occurrences_of, texts_of
@@ -54,10 +55,12 @@ SEEN = pa.schema(
 # text, as -1 - number
 SAID = pa.schema([pa.field("word", pa.int32())])
 SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
-DEGREES = pa.schema([pa.field("gram", pa.int64()), pa.field("users", pa.int64())])
+FREQUENT = pa.schema([pa.field("gram", pa.int64())])
 DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
+_LAYOUT = 2  # of what tasks leave: what a version with another one left is done again
 _WAITING = 500  # small tables that wait to be one
 _BLOCK = 1 << 18  # rows of the list at a time
+_MERGED = 64  # parts at once, each with a row group of 2 MB in memory; more are put together by the statement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,7 @@ class SeenTask:
     more: bool  # larger sizes follow
     key: Key
     said: tuple[Path, Path] | None  # of the task over words: what was said, and what the words are
-    smaller: tuple[Path, ...]  # the n-grams of each smaller size with their users, up to k
+    smaller: tuple[Path, ...]  # the frequent n-grams of each smaller size
     gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there
     occurrences: Path
     kinds: tuple[str, ...]  # those whose values are direct identifiers
@@ -88,10 +91,11 @@ class SeenTask:
 
 
 def seen_task(task: SeenTask) -> dict[str, Any]:
-    """Write `seen.parquet`, the words or n-grams of the range with their users, in `parts` that each have their own users of a number. With
-    words also `spelled.parquet`, what they are, `direct.parquet`, the values found, and with `more` to come `said.parquet`. Returns how
-    many words were read, and how many documents have no user."""
-    with table_writer(task.folder / "seen.parquet", SEEN) as out:
+    """Write `seen.parquet`, the words or n-grams of the range with their users, in `parts` that each have their own users of a number: how
+    many row groups each has in which numbers ascend, or null where they do not. With words also `spelled.parquet`, what they are,
+    `direct.parquet`, the values found, and with `more` to come `said.parquet`. Returns how many words were read, and how many documents
+    have no user."""
+    with _numbers(task.folder / "seen.parquet", SEEN) as out:
         user_of, hashes = _users(task)
 
         def write(grams: U64, users: I32) -> None:
@@ -111,7 +115,7 @@ def _words_seen(task: SeenTask, user_of: I32, hashes: I64, write: Callable[[U64,
     read, apart = 0, Apart()
     degrees = Degrees(task.k, write) if task.k > 1 else None
     with contextlib.ExitStack() as files:
-        said = files.enter_context(table_writer(task.folder / "said.parquet", SAID)) if task.more else None
+        said = files.enter_context(_numbers(task.folder / "said.parquet", SAID)) if task.more else None
         for docs, cells, texts in _pieces(texts_of(task.documents, task.leaves, task.first, task.last, task.gone)):
             buffers = Buffers.of(texts)
             words = spoken(buffers, apart)
@@ -145,9 +149,9 @@ def _words_seen(task: SeenTask, user_of: I32, hashes: I64, write: Callable[[U64,
     return {"words": read, "documents": int(counted.sum()), "without_user": int((user_of[counted] == none).sum())}
 
 
-def _grams_seen(task: SeenTask, said: tuple[Path, Path], users: int, write: Callable[[U64, I32], None]) -> int:
-    """What `seen_task` does with n-grams of two words or more; returns in how many parts they came."""
-    sizes = _Grams.of(task.smaller, task.k)
+def _grams_seen(task: SeenTask, said: tuple[Path, Path], users: int, write: Callable[[U64, I32], None]) -> list[int] | None:
+    """What `seen_task` does with n-grams of two words or more; returns their parts."""
+    sizes = _Grams.of(task.smaller)
     spelled = np.asarray(pq.read_table(said[1], columns=["gram"], partitioning=None).column("gram"), np.int64).view(np.uint64)
     known = np.append(np.int32(-1), Places(sizes.frequent[0]).of(spelled))  # the place of each word
     heads = [Places(frequent) for frequent in sizes.frequent[1:]]
@@ -179,9 +183,10 @@ class _Grams:
     frequent: tuple[U64, ...]
 
     @classmethod
-    def of(cls, degrees: Sequence[Path], k: int) -> _Grams:
-        """Those that k users wrote."""
-        return cls(tuple(_frequent(path, k) for path in degrees))
+    def of(cls, files: Sequence[Path]) -> _Grams:
+        """Those in the tables of each size."""
+        tables_ = (pq.read_table(path, columns=["gram"], partitioning=None) for path in files)
+        return cls(tuple(np.asarray(table.column("gram"), np.int64).view(np.uint64) for table in tables_))
 
     @property
     def _tail(self) -> int:
@@ -195,9 +200,31 @@ class _Grams:
         """The number of n-grams by the places of their first words and of their last one; none is zero."""
         return (head.astype(np.int64) << self._tail | last + 1).view(np.uint64)
 
-    def parts(self, numbers: I64) -> tuple[I64, I64]:
+    def spelled(self, numbers: I64, size: int, words: pl.Series) -> pl.Series:
+        """The n-grams of a size, from their numbers and the frequent words."""
+        places = [*self._parts(numbers)]
+        if size == 3:
+            places[:1] = self._parts(self.frequent[1].view(np.int64)[places[0]])
+        spelled = pl.DataFrame({str(place): words.gather(column) for place, column in enumerate(places)})
+        return spelled.select(pl.concat_str(pl.all(), separator=" ")).to_series()
+
+    def _parts(self, numbers: I64) -> tuple[I64, I64]:
         """The places that a number is made of."""
         return numbers >> self._tail, (numbers & ((1 << self._tail) - 1)) - 1
+
+
+def _numbers(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer for a table of numbers, the first column as differences, users as places in a dictionary: what ascends takes less room and
+    time than with lz4."""
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="none",
+        use_dictionary=schema.names[1:],
+        column_encoding={schema.names[0]: "DELTA_BINARY_PACKED"},
+        write_statistics=False,
+        write_page_checksum=True,
+    )
 
 
 def _unsaid(task: SeenTask) -> pl.DataFrame:
@@ -229,12 +256,6 @@ def _users(task: SeenTask) -> tuple[I32, I64]:
     # descending, so that nobody, whose hash is zero, is the last
     distinct, number = np.unique(~np.append(np.concatenate(hashed), np.uint64(0)), return_inverse=True)
     return number[:-1].astype(np.int32), (~distinct).view(np.int64)
-
-
-def _frequent(degrees: Path, k: int) -> U64:
-    """The numbers of the n-grams of one size that k users wrote, in the order of their file."""
-    table = pq.read_table(degrees, columns=["gram", "users"], partitioning=None)
-    return np.asarray(table.filter(pc.equal(table.column("users"), k)).column("gram"), np.int64).view(np.uint64)
 
 
 def _direct(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> pa.Table:
@@ -303,7 +324,7 @@ def blacklist(
         erased=erased,
         mentions=mentions,
         aside=aside,
-        fingerprint=hashed(ground.fingerprint, erased, [sha256(path) for path in (*ground.gone, *mentions)]),
+        fingerprint=hashed(_LAYOUT, ground.fingerprint, erased, [sha256(path) for path in (*ground.gone, *mentions)]),
     )
 
     def work(task: _Aside) -> dict[str, Any]:
@@ -345,79 +366,128 @@ def _counted(count: _Count, out: Path) -> dict[str, Any]:
     results, first = _seen(count, 1, ())
     direct = aside / "direct.parquet"
     ask(queries.query("blacklist_direct").text, {"direct": first["direct"]}, direct)
-    smaller: list[Path] = []
-    for size in range(1, settings.n + 1) if settings.k > 1 else ():  # nothing has fewer than one user
-        made, files = (results, first) if size == 1 else _seen(count, size, tuple(smaller), first)
-        degrees = aside / f"degrees-{size}.parquet"
-        if size > 1 and sum(one["parts"] for one in made) <= 1:
-            _alone(files["seen"], settings.k, degrees)
-        else:
-            ask(queries.query("blacklist_degrees").text, {"seen": files["seen"]}, degrees, k=settings.k)
-        if size == 1:  # the order of the words becomes that of all n-grams
-            words = aside / "words.parquet"
-            ask(queries.query("blacklist_words").text, {"degrees": [degrees], "spelled": first["spelled"]}, words)
-            degrees = words
-        smaller.append(degrees)
-    listed = _write(settings.k, direct, smaller, out)
+    found = pl.DataFrame(pq.read_table(direct, partitioning=None))
+    sizes = range(1, settings.n + 1) if settings.k > 1 else range(0)  # nothing has fewer than one user
+    frequent: list[Path] = []
+    with table_writer(out, tables.BLACKLIST.schema) as file:
+        listed = _List(file)
+        for size in sizes:
+            mine = found.filter(pl.col("n") == size)
+            listed.write(mine["ngram"], mine["n"].to_numpy(), None, "direct")
+            frequent.append(aside / f"frequent-{size}.parquet")
+            with _numbers(frequent[-1], FREQUENT) as kept:
+                if size == 1:
+                    words = _words(count, first, listed, kept)
+                else:
+                    _ngrams(count, size, _Smaller(tuple(frequent[:-1]), words, first), listed, kept)
+        rest = found.filter(pl.col("n") > len(sizes))
+        listed.write(rest["ngram"], rest["n"].to_numpy(), None, "direct")
     return {
         **settings.model_dump(),
         "columns": list(dict.fromkeys(leaf.column for leaf in count.ground.leaves)),
         **{name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")},
-        "listed": listed,
+        "listed": [{"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(listed.times.items())],
     }
 
 
-def _alone(seen: Sequence[Path], k: int, out: Path) -> None:
-    """What the statement `blacklist_degrees` makes of n-grams that one task saw in one part: they are in order, and nothing is to be put
-    together."""
-    with table_writer(out, DEGREES) as file:
-        for path in seen:
-            with pq.ParquetFile(path) as one:
-                for group in range(one.num_row_groups):  # none ends within an n-gram
-                    table = one.read_row_group(group, use_threads=False)
-                    grams = np.asarray(table.column("gram"), np.int64)
-                    first = np.flatnonzero(np.append(True, grams[1:] != grams[:-1])[: len(grams)])
-                    full = np.asarray(table.column("user_hash").is_null())[first]
-                    users = np.where(full, k, np.diff(np.append(first, len(grams))))
-                    file.write_table(pa.table([grams[first], users], schema=DEGREES))
+class _List:
+    """The table as it comes to be written, and how many rows it has by size and reason."""
+
+    def __init__(self, file: pq.ParquetWriter) -> None:
+        self._file, self.times = file, Counter[tuple[int, str]]()
+
+    def write(self, ngrams: pl.Series, sizes: I32, users: I64 | None, reason: str) -> None:
+        """Some rows more; direct identifiers have no users."""
+        for size, times in zip(*np.unique(sizes, return_counts=True), strict=True):
+            self.times[int(size), reason] += int(times)
+        counts = pa.nulls(len(sizes), pa.int64()) if users is None else pa.array(users)
+        reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(len(sizes), np.int64)))
+        self._file.write_table(pa.table([arrow(ngrams), sizes, counts, reasons], schema=tables.BLACKLIST.schema))
 
 
-def _write(k: int, direct: Path, sizes: Sequence[Path], out: Path) -> list[dict[str, Any]]:
-    """The table, from the n-grams of each size with their users; returns how many it lists by size and reason."""
-    found = pl.DataFrame(pq.read_table(direct, partitioning=None))
-    listed: Counter[tuple[int, str]] = Counter(dict.fromkeys(((size, "indirect") for size in range(1, len(sizes) + 1)), 0))
-    with table_writer(out, tables.BLACKLIST.schema) as file:
+def _words(count: _Count, seen: Mapping[str, Sequence[Path]], listed: _List, kept: pq.ParquetWriter) -> pl.Series:
+    """Size one: rare words are listed, and the hashes of frequent ones kept; returns these as they are spelled, in the same order."""
+    aside, k, ask = count.aside, count.settings.k, count.ground.engine.sql
+    degrees, words = aside / "degrees-1.parquet", aside / "words.parquet"
+    ask(queries.query("blacklist_degrees").text, {"seen": seen["seen"]}, degrees, k=k)
+    ask(queries.query("blacklist_words").text, {"degrees": [degrees], "spelled": seen["spelled"]}, words)
+    listed.times[1, "indirect"] = 0
+    frequent = [pl.Series(dtype=pl.String)]
+    with pq.ParquetFile(words) as file:
+        for batch in file.iter_batches(_BLOCK, use_threads=False):
+            rows = pl.DataFrame(batch)
+            few, often = rows.filter(pl.col("users") < k), rows.filter(pl.col("users") == k)
+            listed.write(few["word"], np.ones(len(few), np.int32), few["users"].to_numpy(), "indirect")
+            kept.write_table(pa.table([often["gram"].to_arrow()], schema=FREQUENT))
+            frequent.append(often["word"])
+    return pl.concat(frequent)
 
-        def write(ngrams: pl.Series, n: pl.Series | int, users: pl.Series | None, reason: str) -> None:
-            many = len(ngrams)
-            sizes = n.to_numpy().astype(np.int32) if isinstance(n, pl.Series) else np.full(many, n, np.int32)
-            for size, times in zip(*np.unique(sizes, return_counts=True), strict=True):
-                listed[int(size), reason] += int(times)
-            counts = pa.nulls(many, pa.int64()) if users is None else users.to_arrow()
-            reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(many, np.int64)))
-            file.write_table(pa.table([arrow(ngrams), sizes, counts, reasons], schema=tables.BLACKLIST.schema))
 
-        word, grams = pl.Series([], dtype=pl.String), _Grams.of(sizes[:-1], k)
-        for size, path in enumerate(sizes, 1):
-            mine = found.filter(pl.col("n") == size)
-            write(mine["ngram"], mine["n"], None, "direct")
-            with pq.ParquetFile(path) as degrees:
-                for batch in degrees.iter_batches(_BLOCK, use_threads=False):
-                    rows = pl.DataFrame(batch).filter(pl.col("users") < k)
-                    if size == 1:
-                        write(rows["word"], 1, rows["users"], "indirect")
-                        continue
-                    parts = [*grams.parts(rows["gram"].to_numpy())]
-                    if size == 3:
-                        parts[:1] = grams.parts(grams.frequent[1].view(np.int64)[parts[0]])
-                    spelled = pl.DataFrame({str(place): word.gather(part) for place, part in enumerate(parts)})
-                    write(spelled.select(pl.concat_str(pl.all(), separator=" ")).to_series(), size, rows["users"], "indirect")
-            if size == 1 and len(sizes) > 1:
-                table = pl.DataFrame(pq.read_table(path, columns=["word", "users"], partitioning=None))
-                word = table.filter(pl.col("users") == k)["word"]
-        rest = found.filter(pl.col("n") > len(sizes))
-        write(rest["ngram"], rest["n"], None, "direct")
-    return [{"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(listed.items())]
+@dataclass(frozen=True)
+class _Smaller:
+    """What is known of the sizes below one: the tables of their frequent n-grams, how the words among them are spelled, and what the tasks
+    left of words."""
+
+    frequent: tuple[Path, ...]
+    words: pl.Series
+    seen: Mapping[str, Sequence[Path]]
+
+
+def _ngrams(count: _Count, size: int, smaller: _Smaller, listed: _List, kept: pq.ParquetWriter) -> None:
+    """A larger size: its rare n-grams are listed, and the numbers of frequent ones kept where larger ones follow."""
+    made, files = _seen(count, size, smaller.frequent, smaller.seen)
+    k, grams = count.settings.k, _Grams.of(smaller.frequent)
+    listed.times[size, "indirect"] = 0
+
+    def few() -> Iterator[tuple[I64, I64]]:
+        for numbers, users in _degrees(count, size, [one["parts"] for one in made], files["seen"]):
+            often = users == k
+            if size < count.settings.n:
+                kept.write_table(pa.table([numbers[often]], schema=FREQUENT))
+            yield numbers[~often], users[~often]
+
+    for numbers, users in _blocks(few()):
+        listed.write(grams.spelled(numbers, size, smaller.words), np.full(len(numbers), size, np.int32), users, "indirect")
+
+
+def _degrees(count: _Count, size: int, parts: Sequence[Sequence[int] | None], seen: Sequence[Path]) -> Iterator[tuple[I64, I64]]:
+    """The n-grams that tasks saw, ascending, and how many users they have, up to k."""
+    ordered = [(path, of) for path, of in zip(seen, parts, strict=True) if of is not None]
+    if len(ordered) == len(seen) and sum(len(of) for _, of in ordered) <= _MERGED:
+        yield from merged([_part(path, sum(of[:no]), groups) for path, of in ordered for no, groups in enumerate(of)], count.settings.k)
+        return
+    degrees = count.aside / f"degrees-{size}.parquet"
+    count.ground.engine.sql(queries.query("blacklist_degrees").text, {"seen": seen}, degrees, k=count.settings.k)
+    with pq.ParquetFile(degrees) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, use_threads=False)
+            yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("users"), np.int64)
+
+
+def _part(seen: Path, first: int, groups: int) -> Iterator[tuple[I64, I64]]:
+    """The n-grams of a part with their users, -1 for one that has k of them."""
+    with pq.ParquetFile(seen) as file:
+        for group in range(first, first + groups):
+            table = file.read_row_group(group, use_threads=False)
+            yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("user_hash").fill_null(-1), np.int64)
+
+
+def _blocks(found: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
+    """The same columns in blocks of one length but for the last: the row groups of the list do not hang on what tasks saw."""
+    held, many = list[tuple[I64, I64]](), 0
+    for one in found:
+        held.append(one)
+        many += len(one[0])
+        if many < _BLOCK:
+            continue
+        numbers, users = (np.concatenate(column) for column in zip(*held, strict=True))
+        many %= _BLOCK
+        for low in range(0, len(numbers) - many, _BLOCK):
+            yield numbers[low : low + _BLOCK], users[low : low + _BLOCK]
+        held = [(numbers[len(numbers) - many :], users[len(numbers) - many :])]
+    if many:
+        numbers, users = (np.concatenate(column) for column in zip(*held, strict=True))
+        yield numbers, users
 
 
 def _seen(

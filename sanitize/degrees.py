@@ -8,11 +8,13 @@ table that fits no cache takes 200.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+
+from sanitize.spans import ranges
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -20,7 +22,8 @@ U64 = npt.NDArray[np.uint64]
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, and nothing like a number that is counted: neighbours come to lie far apart
 _BLOCK = 1 << 15  # things at a time: their columns then stay in the second-level cache
 _FIRST = 1 << 17  # slots; a block of new numbers must find room beside what is there
-_OUT = 1 << 18  # pairs that go out at once
+_OUT = 1 << 17  # pairs that go out at once
+_PAIRS = 1 << 21  # pairs that are held before they are sorted for the first time: 16 MB
 _LOAD = 0.55  # of the slots that are taken before there are more
 _FREE, _FULL = -1, -2
 
@@ -81,7 +84,7 @@ class Degrees:
     and for a number that is full one pair with -1. Whoever reads what came out in several parts puts them together.
     """
 
-    parts: ClassVar[int] = 2  # what goes out is in no order, and a number may be in two pieces: as much to put together as several parts
+    parts: ClassVar[None] = None  # what goes out is in no order
 
     def __init__(self, k: int, out: Callable[[U64, I32], None], most: int = 384 << 20) -> None:
         assert k > 1
@@ -158,13 +161,15 @@ class Pairs:
     """Numbers below 2^`bits` with their users (from 0, below `users`), counted by sorting them; `fits` says whether both fit 64 bits.
 
     What is counted goes to `out` at the end, and whenever more than half of `most` pairs are distinct: as with `Degrees`, ascending by
-    number in each part, and no call holds a piece of a number's users. `parts` says how often it went.
+    number in each part, and no call holds a piece of a number's users. `parts` says how many calls each part took.
     """
 
     def __init__(self, k: int, bits: int, users: int, out: Callable[[U64, I32], None], most: int = 1 << 25) -> None:
         assert k > 1 and self.fits(bits, users)
         self._k, self._out, self._shift = k, out, np.uint64((users - 1).bit_length())
-        self._held, self._count, self.parts = np.empty(most, np.uint64), 0, 0
+        # memory that is never written to costs nothing, and a first touch more than to sort what is there once more
+        self._held, self._count, self._full = np.empty(most, np.uint64), 0, min(most, _PAIRS)
+        self.parts: list[int] = []
 
     @staticmethod
     def fits(bits: int, users: int) -> bool:
@@ -174,32 +179,46 @@ class Pairs:
     def add(self, numbers: U64, users: I32) -> None:
         """Count numbers with their users."""
         while len(numbers):
-            many = min(len(numbers), len(self._held) - self._count)
+            many = min(len(numbers), self._full - self._count)
             packed = self._held[self._count : self._count + many]
             np.left_shift(numbers[:many], self._shift, out=packed)
             packed |= users[:many].astype(np.uint64)
             self._count += many
             numbers, users = numbers[many:], users[many:]
-            if self._count == len(self._held):
+            if self._count == self._full:
                 self._settle()
-                if self._count > len(self._held) // 2:
-                    self.done()
+                if self._count > self._full // 2:
+                    if self._full == len(self._held):
+                        self.done()
+                    else:
+                        self._full = min(4 * self._full, len(self._held))
 
     def _settle(self) -> None:
         """What is held, sorted: each pair once, and of each number no more than k."""
         held = self._held[: self._count]
         held.sort()
-        held = held[np.append(True, held[1:] != held[:-1])[: len(held)]]
-        more = np.zeros(len(held), np.bool_)
-        more[self._k :] = held[self._k :] >> self._shift == held[: -self._k] >> self._shift
-        held = held[~more]
-        self._held[: len(held)] = held
-        self._count = len(held)
+        before, self._count = held[:0], 0  # the last k that were distinct
+        for low in range(0, len(held), _BLOCK):
+            block = held[low : low + _BLOCK]
+            new = np.ones(len(block), np.bool_)
+            np.not_equal(block[1:], block[:-1], out=new[1:])
+            if len(before):
+                new[0] = block[0] != before[-1]
+            block = np.concatenate([before, block[new]])
+            numbers = block >> self._shift
+            few = np.ones(len(block), np.bool_)
+            np.not_equal(numbers[self._k :], numbers[: -self._k], out=few[self._k :])
+            few[: len(before)] = False
+            kept = block[few]
+            # never beyond what was read
+            held[self._count : self._count + len(kept)] = kept
+            self._count += len(kept)
+            before = block[-self._k :]
 
     def done(self) -> None:
         """Let go of everything."""
         self._settle()
-        held, low = self._held[: self._count], 0
+        held, low, calls = self._held[: self._count], 0, 0
         while low < len(held):
             high = min(len(held), low + _OUT)
             # up to where another number begins
@@ -214,6 +233,50 @@ class Pairs:
             for more in range(1, self._k):
                 rows[first[full] + more] = False
             self._out(numbers[rows], users[rows])
-            low = high
-        self.parts += bool(self._count)
+            low, calls = high, calls + 1
+        if calls:
+            self.parts.append(calls)
         self._count = 0
+
+
+def merged(parts: Sequence[Iterator[tuple[I64, I64]]], k: int) -> Iterator[tuple[I64, I64]]:
+    """Numbers that several parts saw, ascending, and how many users they have, up to k. Each part comes in blocks that ascend and split no
+    number: numbers, and for each its users one by one, or -1 once where it has k of them. A block of each is in memory."""
+    heads = [(part, *block) for part in parts if (block := next(part, None)) is not None]
+    while heads:
+        # up to where the first of all blocks ends, no part has more to say than its block does
+        bound = min(int(numbers[-1]) for _, numbers, _ in heads)
+        taken, left = list[tuple[I64, I64]](), []
+        for part, numbers, users in heads:
+            cut = int(np.searchsorted(numbers, bound, side="right"))
+            taken.append((numbers[:cut], users[:cut]))
+            numbers, users = numbers[cut:], users[cut:]
+            if len(numbers):
+                left.append((part, numbers, users))
+            elif (block := next(part, None)) is not None:
+                left.append((part, *block))
+        heads = left
+        numbers, users = taken[0] if len(taken) == 1 else (np.concatenate(column) for column in zip(*taken, strict=True))
+        if len(taken) > 1:
+            order = np.argsort(numbers, kind="stable")  # of runs that ascend: they are merged
+            numbers, users = numbers[order], users[order]
+        yield _told(numbers, users, k)
+
+
+def _told(numbers: I64, users: I64, k: int) -> tuple[I64, I64]:
+    """Each number once, with how many of its users are distinct, up to k, or k where one of them is -1."""
+    first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    counted = np.where(users[first] < 0, k, 1)
+    # those that stand in several rows
+    many = np.diff(np.append(first, len(numbers)))
+    several = np.flatnonzero(many > 1)
+    if len(several):
+        number, rows = ranges(first[several], first[several] + many[several])
+        who = users[rows]
+        order = np.lexsort((who, number))
+        number, who = number[order], who[order]
+        new = np.append(True, (number[1:] != number[:-1]) | (who[1:] != who[:-1]))
+        distinct = np.minimum(np.bincount(number[new], minlength=len(several)), k)
+        distinct[number[who < 0]] = k
+        counted[several] = distinct
+    return numbers[first], counted

@@ -477,16 +477,17 @@ def recipients(buffers: Buffers, lines: HeaderLines, starts: I64, stops: I64) ->
     one = one[several]
     # `Roe, Ann <...>`: a word alone, before a comma, and a piece with brackets that is of the same line
     angles = marks[kind == 60]
-    bare = np.diff(np.searchsorted(angles, np.column_stack([begin, stop])), axis=1)[:, 0] == 0
+    bare = np.searchsorted(angles, begin) == np.searchsorted(angles, stop)
     words = np.flatnonzero(bare[:-1] & ~bare[1:] & (line_of[:-1] == line_of[1:]) & (values.data[stop[:-1]] == 44))
     words = words[pl.Series(cut(values, begin[words], stop[words])).str.contains(_SURNAME).to_numpy()]
     words = words[pl.Series(cut(values, begin[words + 1], stop[words + 1])).str.contains(_FIRST_NAME).to_numpy()]
     begin, stop, line_of = np.delete(begin, words + 1), np.delete(stop, words), np.delete(line_of, words)
     # folded lines of a quoted block begin with their marks
     feeds = marks[kind == 10]
-    after = values.data[np.minimum(feeds[:, None] + np.arange(1, 3), len(values.data) - 1)]
+    last = len(values.data) - 1
+    feeds = feeds[(values.data[np.minimum(feeds + 1, last)] == 62) | (values.data[np.minimum(feeds + 2, last)] == 62)]
     folded = np.zeros(len(begin), np.bool_)
-    folded[np.maximum(np.searchsorted(begin, feeds[(after == 62).any(axis=1)], side="right") - 1, 0)] = True
+    folded[np.maximum(np.searchsorted(begin, feeds, side="right") - 1, 0)] = True
     lead, trail = _blank(values, begin, stop)
     rows = np.flatnonzero(folded)
     if len(rows):

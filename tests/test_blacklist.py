@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sanitize import blacklist, degrees, tables
 from sanitize.ask import sql
 from sanitize.corpus import Columns
-from sanitize.degrees import Degrees, Pairs, Places
+from sanitize.degrees import Degrees, Pairs, Places, merged
 from sanitize.demo import mails
 from sanitize.engines.local import Local
 from sanitize.errors import UsageError
@@ -182,7 +182,7 @@ def test_degrees_grow_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=400),
+    st.lists(st.tuples(st.integers(0, 3) | st.integers(0, 40), st.integers(0, 6)), max_size=400),
     st.integers(2, 5),
     st.integers(2, 40),
     st.integers(1, 9),
@@ -195,10 +195,11 @@ def test_pairs_are_those_of_sets(pairs: list[tuple[int, int]], k: int, most: int
     users = np.array([user for _, user in pairs], np.int32)
     calls: list[tuple[int, list[tuple[int, int]]]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(degrees, "_OUT", out)
+        for name in ("_OUT", "_BLOCK", "_PAIRS"):
+            patch.setattr(degrees, name, out)
 
         def write(grams: Any, who: Any) -> None:
-            calls.append((counted.parts, list(zip(grams.tolist(), who.tolist(), strict=True))))
+            calls.append((len(counted.parts), list(zip(grams.tolist(), who.tolist(), strict=True))))
 
         counted = Pairs(k, 6 + far, 7, write, most)
         for at in range(0, len(pairs), 7):
@@ -210,12 +211,43 @@ def test_pairs_are_those_of_sets(pairs: list[tuple[int, int]], k: int, most: int
     for (part, one), (next_part, two) in itertools.pairwise(calls):
         assert part < next_part or one[-1][0] < two[0][0]
     came = [pair for _, call in calls for pair in call]
-    if counted.parts == 1:
+    assert sum(counted.parts) == len(calls)
+    if len(counted.parts) == 1:
         assert came == sorted((number, user) for number, who in wanted.items() for user in (who if len(who) < k else {-1}))
     # put together: whoever has k users has them in one part, or distinct ones in several
     for number, who in wanted.items():
         said = {user for other, user in came if other == number}
         assert said == who if -1 not in said else len(who) >= k
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=60), max_size=5), st.integers(2, 4), st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_merged_parts_are_those_of_sets(parts: list[list[tuple[int, int]]], k: int, size: int) -> None:
+    """Whatever blocks parts come in: each number once, with its users in all parts, up to k."""
+    wanted: dict[int, set[int]] = {}
+    came: list[list[tuple[Any, Any]]] = []
+    for pairs in parts:
+        mine: dict[int, set[int]] = {}
+        for number, user in pairs:
+            mine.setdefault(number, set()).add(user)
+            wanted.setdefault(number, set()).add(user)
+        rows = [[(number, user) for user in (who if len(who) < k else {-1})] for number, who in sorted(mine.items())]
+        blocks = [[row for several in rows[low : low + size] for row in several] for low in range(0, len(rows), size)]
+        came.append([tuple(np.array(column, np.int64) for column in zip(*block, strict=True)) for block in blocks])  # type: ignore[misc]
+    told = [
+        pair for numbers, users in merged([iter(part) for part in came], k) for pair in zip(numbers.tolist(), users.tolist(), strict=True)
+    ]
+    assert told == [(number, min(len(who), k)) for number, who in sorted(wanted.items())]
+
+
+def test_users_in_several_blocks_are_no_more_than_k(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_OUT", "_BLOCK"):
+        monkeypatch.setattr(degrees, name, 2)
+    came: list[tuple[int, int]] = []
+    counted = Pairs(2, 6, 7, lambda grams, who: came.extend(zip(grams.tolist(), who.tolist(), strict=True)))
+    counted.add(np.array([5, 5, 5, 5, 6], np.uint64), np.array([1, 2, 3, 4, 0], np.int32))
+    counted.done()
+    assert came == [(5, -1), (6, 0)]
 
 
 def test_what_does_not_fit_is_counted_in_a_table() -> None:
@@ -319,7 +351,40 @@ def test_parts_and_long_numbers_change_nothing(
         monkeypatch.setattr(Pairs, "fits", staticmethod(lambda bits, users: False))
     _, summary = made(tmp_path, [mails_in], 2, 3)
     assert table_of(tmp_path, summary) == undisturbed[0]
-    assert all(one.parts > 1 for one in told) if what == "many parts" else len(told) == 3
+    assert all(len(one.parts) > 1 for one in told) if what == "many parts" else len(told) == 3
+
+
+def test_many_tasks_are_put_together_by_a_statement(
+    mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One task more than may be merged at once: the same list."""
+    asked: list[str] = []
+    ask = Local.sql
+
+    def sql(self: Local, query: str, tables: Any, out: Path, **more: Any) -> None:
+        asked.append(out.name)
+        ask(self, query, tables, out, **more)
+
+    monkeypatch.setattr(Local, "sql", sql)
+    for most, statements in ((4, []), (3, ["degrees-2.parquet", "degrees-3.parquet"])):
+        monkeypatch.setattr(blacklist, "_MERGED", most)
+        _, summary = made(tmp_path / str(most), [mails_in], 2, 3, rows_per_shard=40)
+        assert table_of(tmp_path / str(most), summary) == undisturbed[0]
+        assert [name for name in asked if name in ("degrees-2.parquet", "degrees-3.parquet")] == statements
+
+
+def test_row_groups_have_one_length(
+    mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the n-grams came: all but the last of a size."""
+    monkeypatch.setattr(blacklist, "_BLOCK", 37)
+    monkeypatch.setattr(degrees, "_OUT", 5)
+    _, summary = made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
+    file = pq.ParquetFile(pa.BufferReader(table_of(tmp_path, summary)))
+    groups = [file.read_row_group(at, columns=["n", "reason"]).to_pylist() for at in range(file.num_row_groups)]
+    sizes = [len(group) for group in groups if {"n": 3, "reason": "indirect"} in group]
+    assert len(sizes) > 2 and set(sizes[:-1]) == {37} and sizes[-1] <= 37
+    assert file.read().equals(pq.read_table(pa.BufferReader(undisturbed[0])))
 
 
 @pytest.mark.parametrize("where", ["before a task", "after a task", "in a query"])
@@ -339,7 +404,7 @@ def test_a_stopped_count_goes_on(
 
     def broken(self: Local, query: str, tables: Any, out: Path, **more: Any) -> None:
         ask(self, query, tables, out, **more)
-        if where == "in a query" and out.name == "degrees-2.parquet":
+        if where == "in a query" and out.name == "words.parquet":
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

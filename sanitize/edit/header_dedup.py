@@ -129,9 +129,9 @@ class HeaderDedup(Editor):
         """The rows of a batch that go, ascending, and the row of `goes` of each: a merge of two tables in the same order."""
         if not occurrences.height:
             return np.empty(0, np.intp), self._goes.between(0, -1)
-        doc_no, cell, start, value_id = (occurrences[name].to_numpy().astype(np.int64) for name in _ON)
+        doc_no, cell, start, value_id = (occurrences[name].to_numpy().astype(np.int64, copy=False) for name in _ON)
         goes = self._goes.between(int(doc_no[0]), int(doc_no[-1]))
-        doc_no_2, cell_2, start_2, value_id_2 = (goes[name].to_numpy().astype(np.int64) for name in _ON)
+        doc_no_2, cell_2, start_2, value_id_2 = (goes[name].to_numpy().astype(np.int64, copy=False) for name in _ON)
         # one number for the place of each: that of its cell among those here, and where in the cell it begins
         wide = 1 + max(cell.max(), cell_2.max(initial=0))
         here, there = (doc_no - doc_no[0]) * wide + cell, (doc_no_2 - doc_no[0]) * wide + cell_2
@@ -153,14 +153,15 @@ class HeaderDedup(Editor):
 
 
 class _Goes:
-    """The table `goes`, a few row groups at a time: batches ascend, so that each group is read about once."""
+    """The table `goes`, a few row groups at a time: batches ascend, so that each group is read once."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file = path, pq.ParquetFile(path)
         bounds = [self._file.metadata.row_group(group).column(0).statistics for group in range(self._file.num_row_groups)]
         assert all(one.has_min_max for one in bounds)
         self._low, self._high = (np.array([getattr(one, side) for one in bounds], np.int64) for side in ("min", "max"))
-        self._held: tuple[list[int], pl.DataFrame] = ([], pl.DataFrame(self._file.schema_arrow.empty_table().select(_OF_GOES)))
+        self._nothing = pl.DataFrame(self._file.schema_arrow.empty_table().select(_OF_GOES))
+        self._held: dict[int, pl.DataFrame] = {}
 
     def __reduce__(self) -> tuple[type[_Goes], tuple[Path]]:
         return _Goes, (self._path,)
@@ -168,7 +169,13 @@ class _Goes:
     def between(self, first: int, last: int) -> pl.DataFrame:
         """What goes from the documents of these numbers and those between them."""
         groups = np.flatnonzero((self._low <= last) & (self._high >= first)).tolist()
-        if groups != self._held[0]:
-            self._held = groups, pl.DataFrame(self._file.read_row_groups(groups, columns=_OF_GOES, use_threads=False))
-        low, high = np.searchsorted(self._held[1]["doc_no"].to_numpy(), [first, last + 1])
-        return self._held[1][int(low) : int(high)]
+        if groups != [*self._held]:
+            self._held = {group: self._held[group] if group in self._held else self._read(group) for group in groups}
+        found = [self._nothing]
+        for held in self._held.values():
+            low, high = np.searchsorted(held["doc_no"].to_numpy(), [first, last + 1])
+            found.append(held[int(low) : int(high)])
+        return pl.concat(found, rechunk=True)
+
+    def _read(self, group: int) -> pl.DataFrame:
+        return pl.DataFrame(self._file.read_row_group(group, columns=_OF_GOES, use_threads=False))

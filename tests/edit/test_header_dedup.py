@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sanitize.corpus import Columns
+from sanitize.edit import header_dedup
 from sanitize.headers import LIST_FIELDS
 from sanitize.indexing import Settings
 from sanitize.plan import load_plan
@@ -469,3 +471,18 @@ def test_a_later_editor_sees_what_is_left(tmp_path: Path) -> None:
     (_, text) = pq.read_table(tmp_path / "out" / "data")["text"].to_pylist()
     assert re.fullmatch(r"\ncall 713-555-0123, or (?!713-555-0123)[0-9-]{12}", text)
     assert summary["by_kind"]["PHONE_NUMBER"]["kept"] == 1
+
+
+def test_each_row_group_of_what_goes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that ascend, with bounds of their own: the rows between them, and no group comes from the file again."""
+    numbers = np.repeat(np.arange(0, 60, 2), 2)
+    columns = dict.fromkeys(header_dedup._OF_GOES, numbers)
+    pq.write_table(pa.table(columns), tmp_path / "goes.parquet", row_group_size=16)
+    goes, read = header_dedup._Goes(tmp_path / "goes.parquet"), list[int]()
+    real = goes._read
+    monkeypatch.setattr(goes, "_read", lambda group: read.append(group) or real(group))
+    for first in range(0, 70, 7):
+        found = goes.between(first, first + 6)
+        assert found["doc_no"].to_list() == [number for number in numbers.tolist() if first <= number <= first + 6]
+    assert read == [0, 1, 2, 3]
+    assert goes.between(0, -1).height == 0 and goes.between(0, -1).columns == header_dedup._OF_GOES
