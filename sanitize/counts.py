@@ -23,6 +23,7 @@ from sanitize.engines.engine import Engine
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.looks import Ground, without
 from sanitize.part import Counts, Editor
+from sanitize.past import place
 from sanitize.spans import arrow
 from sanitize.tables import BLACKLIST
 
@@ -131,6 +132,10 @@ def _value_ids(engine: Engine, left: Sequence[Path], out: Path) -> I64:
     return np.asarray(pq.read_table(out, partitioning=None).column("value_id"), np.int64)
 
 
+def _once(pieces: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
+    return pc.unique(pa.concat_arrays(pieces))
+
+
 def _in_pieces(values: Sequence[Path]) -> Iterator[pa.Table]:
     """The distinct values of each task, a piece at a time."""
     for path in values:
@@ -158,21 +163,15 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I
 
     A loop over the tasks' files of distinct values, not over documents: how a value splits is the kind's own rule, a columnar function.
     """
-    found: dict[tuple[str, str], pa.LargeStringArray] = {}
+    found: dict[tuple[str, str], list[pa.LargeStringArray]] = {}
     for name in kinds:
         split = kind_named(name).split
-        seen = np.empty(0, np.int64)
         for table in _in_pieces(values) if split is not None else ():
             table = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
             ids, rows = np.unique(np.asarray(table.column("value_id")), return_index=True)
-            fresh = ~np.isin(ids, seen, assume_unique=True)
-            if only is not None:
-                fresh &= np.isin(ids, only, assume_unique=True)
-            new = rows[fresh]
-            if not len(new):
+            table = table.take(pa.array(rows if only is None else rows[place(only, ids)[1]]))
+            if not table.num_rows:
                 continue
-            seen = np.union1d(seen, ids)
-            table = table.take(pa.array(new))
             parts = split(pl.Series(pc.coalesce(table.column("normalised"), table.column("value"))))  # type: ignore[misc]
             alone = parts["last"] == ""
             for part, texts in (
@@ -185,12 +184,14 @@ def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I
             ):
                 lower = texts.unique().str.to_lowercase()
                 fit = lower.filter(lower.str.contains(NAMELIKE[part]) & (lower.str.len_bytes() <= LONGEST))
-                before = found.get((name, part))
-                # as Arrow has it, which copies: what Polars gives are views, each of which would hold all the values of its file
-                found[name, part] = arrow(fit.unique() if before is None else pl.concat([pl.Series(before), fit.rename("")]).unique())
+                # as Arrow has it, which copies: what Polars gives are views, each of which would hold all the values of its piece
+                one = found.setdefault((name, part), [])
+                one.append(arrow(fit.unique()))
+                if sum(len(fresh) for fresh in one[1:]) > len(one[0]):  # not with each piece, which would cost a look at all there are
+                    one[:] = [_once(one)]
     frames = []
-    for (name, part), entries in sorted(found.items(), key=lambda one: one[0]):
-        texts = pl.Series("text", entries).sort()
+    for (name, part), pieces in sorted(found.items(), key=lambda one: one[0]):
+        texts = pl.Series("text", _once(pieces)).sort()
         frames.append(pl.DataFrame({"kind": [name], "part": [part]}).join(texts.to_frame(), how="cross"))
     empty = pl.DataFrame(schema={"kind": pl.String, "part": pl.String, "text": pl.String})
     pl.concat([empty, *frames]).write_parquet(out, compression="lz4")
