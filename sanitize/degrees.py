@@ -14,8 +14,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sanitize.spans import ranges
-
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -271,8 +269,7 @@ def _told(numbers: I64, users: I64, k: int) -> tuple[I64, I64]:
     many = np.diff(np.append(first, len(numbers)))
     several = np.flatnonzero(many > 1)
     if len(several):
-        number, rows = ranges(first[several], first[several] + many[several])
-        who = users[rows]
+        number, who = np.repeat(np.arange(len(several)), many[several]), users[np.repeat(many > 1, many)]
         order = np.lexsort((who, number))
         number, who = number[order], who[order]
         new = np.append(True, (number[1:] != number[:-1]) | (who[1:] != who[:-1]))
