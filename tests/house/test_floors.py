@@ -15,8 +15,8 @@ PACKAGES = ("sanitize", "train", "eval")
 # from the ground up; a folder stands for all its files. DESIGN's floors, with the rooms that grew since set between them.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "tables", "invented", "crash", "spread"),
-    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "exponential", "condition", "recapture"),
-    ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions", "compiled", "degrees"),
+    ("keyed", "cells", "spans", "render", "rowgroups", "repeats", "disk", "progress", "degrees", "exponential", "condition", "recapture"),
+    ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions", "compiled"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("named",),
     ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed", "remote", "sought", "persons", "aliases", "drawn"),
