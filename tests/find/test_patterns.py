@@ -6,13 +6,15 @@ import functools
 import re
 from collections import Counter
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sanitize.find.patterns import Found, Patterns, _pattern
+from sanitize.find import patterns
+from sanitize.find.patterns import Found, Patterns
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import BOUND, WORD, Kind, every_kind, kinds, known_countries
 from sanitize.spans import Buffers
@@ -582,9 +584,38 @@ def test_a_section_is_never_an_address() -> None:
     assert [found.section_names[section] for section in found.section] == ["from", "header", "header"]
 
 
-def test_a_form_is_looked_for_where_one_text_holds_all_that_it_needs() -> None:
+def test_a_form_is_looked_for_in_the_texts_that_hold_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     scanned, archived = "X-Virus-Scanned: amavisd-new at lists.example.org", "Cc: bob at lists.example.org"
-    mail = [kinds()["EMAIL_ADDRESS"]]
-    form = next(form for needs, form in mail[0].gate if len(needs) > 1)
-    for texts, there in (([scanned], False), ([scanned, "a: b", "Cc: bob"], False), (["a", archived], True), ([], False)):
-        assert (form in _pattern(Buffers.of(column(texts)), mail)) == there
+    form = next(form for needs, form in kinds()["EMAIL_ADDRESS"].gate if len(needs) > 1)
+    real, asked = patterns.matches, []
+
+    def seen(buffers: Buffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:
+        if form in pattern:
+            asked.append(buffers.column().to_pylist())
+        return real(buffers, pattern)
+
+    monkeypatch.setattr(patterns, "matches", seen)
+    for texts, there in (
+        ([scanned], []),
+        ([scanned, "a: b", "Cc: bob"], []),
+        (["a", archived, scanned, archived], [archived, archived]),
+        ([archived], [archived]),
+        ([], []),
+    ):
+        asked.clear()
+        Patterns(KEY).run(column(texts))
+        assert asked == ([there] if there else [])
+
+
+@pytest.mark.parametrize("shape", ["phs", "php", "hehp", "ehhe", "h", "pepshp", "hhh"])
+def test_texts_that_hold_a_hidden_address_change_nothing_for_those_beside_them(shape: str) -> None:
+    text = {
+        "p": "a@b.example.com, www.example.com 713-555-0123",
+        "h": "x@example.com or <bob at example.com>, c@d.example.net",
+        "s": "spelled out: bob at example dot com",
+        "e": "",
+    }
+    texts = [text[one] for one in shape]
+    made = agree(texts)
+    assert made == [agree([one])[0] for one in texts]
+    assert [len(rows) for rows in made] == [{"p": 3, "h": 3, "s": 1, "e": 0}[one] for one in shape]
