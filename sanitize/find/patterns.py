@@ -4,7 +4,7 @@ One alternation of the patterns of a turn is run by the linear-time engine of Po
 are read back from the bytes. Kind, check, identity and `value_id` are settled on the distinct candidates only. A turn looks at what the
 earlier ones left (see `Kind.turn`). A URL is looked into once more, for what stands inside it. All kinds are always
 looked for, so that one index serves every plan, and no kind takes another's text because a plan does not name it; only national
-identifiers are asked by country. Costs about three passes, 100 MB per CPU-second; leaves names and free forms to other finders.
+identifiers are asked by country. Leaves names and free forms to other finders.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Kind:
     opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
                leaves is left whole.
     gate       The pattern's alternatives in their order, each behind the regular expressions that one text must match, all of them, for
-               it; one that no text does is left out. For what few texts hold and many letters begin: a look for it is far cheaper,
+               it; it is looked for in these texts alone. For what few texts hold and many letters begin: a look for it is far cheaper,
                where it begins with one of three bytes or holds one literal, by which the engine then searches; so the first is one of
                these, and the next is asked of the texts that it leaves.
     telling    True for identity forms that are no common word, so that the leak check may look for them wherever they stand; it leaves the
