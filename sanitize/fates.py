@@ -69,7 +69,7 @@ def fates(engine: Engine, tasks: Sequence[FateTask], out: Path) -> pa.Table:
     counted = []
     for low, high in itertools.pairwise(edges):
         engine.sql(queries.query("fates").text, {"standing": files}, out, low=low, high=high - 1)
-        counted.append(pl.read_parquet(out))
+        counted.append(pl.DataFrame(pq.read_table(out, partitioning=None)))
     key = ["kind", "fate", "section", "occurrences"]
     added = pl.concat(counted).group_by(key).agg(pl.col("distinct_values").sum())
     return added.sort(key, descending=[False, False, False, True]).to_arrow()
