@@ -60,7 +60,7 @@ DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32
 _LAYOUT = 2  # of what tasks leave: what a version with another one left is done again
 _WAITING = 500  # small tables that wait to be one
 _BLOCK = 1 << 18  # rows of the list at a time
-_MERGED = 64  # parts at once, each with a row group of 2 MB in memory; more are put together by the statement
+_MERGED = 16  # parts at once, each with 15 MB in memory; more are put together by the statement
 
 
 @dataclass(frozen=True, kw_only=True)

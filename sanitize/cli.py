@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import select
 import signal
 import sys
 from pathlib import Path
@@ -133,7 +134,7 @@ def _code_of(error: BaseException) -> int | str | None:
         error = error.__context__  # typer makes an exit code of it
     if isinstance(error, SystemExit):
         return error.code
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError) and _nobody_listens():
         _hush()
         return 0
     if not isinstance(error, SanitizeError):
@@ -141,15 +142,29 @@ def _code_of(error: BaseException) -> int | str | None:
         error = unforeseen(error) if number is None else failed(Path.cwd(), number)
     say(f"error: {error}", err=True)
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as where it was closed by `>&-`
+            sys.stdout.flush()
     except OSError:
         _hush()
     return error.exit_code
 
 
+def _nobody_listens() -> bool:
+    """Whether it is our own output that leads nowhere, and no other pipe that broke."""
+    if not hasattr(select, "poll"):
+        return True
+    asked = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            asked.register(stream.fileno(), 0)  # an end that is gone is told without being asked for
+    return any(said & (select.POLLERR | select.POLLHUP) for _, said in asked.poll(0))
+
+
 def _hush() -> None:
     """Nobody takes what was still to be said: Python would try once more when it ends, and make an exit code of that."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

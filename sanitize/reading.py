@@ -104,12 +104,13 @@ class Reading:
             return unit
         documents = vault.private(self.work / "documents")
         place = documents / f"{unit.no:05d}.parquet"
-        if not (place.exists() and place.samefile(unit.path)):
+        if not (place.exists() and _same(place, Path(unit.path))):
             aside = place.with_name(place.name + ".tmp")
             try:
                 os.link(unit.path, aside)
             except OSError:  # a file system without links
-                shutil.copyfile(unit.path, aside)
+                shutil.copy2(unit.path, aside)
+                aside.chmod(0o600)
             fsync(aside)
             aside.rename(place)
             fsync(documents)
@@ -225,3 +226,9 @@ def _size(unit: Unit, path: str) -> int:
 
 def _patience(unit: Unit, path: str) -> float:
     return _size(unit, path) / 1e6 * (PER_MB if unit.format == "parquet" or unit.stop is not None else PER_MB_COMPRESSED)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file, or one is a copy of the other as `_stays` makes it."""
+    mine, yours = one.stat(), other.stat()
+    return os.path.samestat(mine, yours) or (mine.st_size, mine.st_mtime_ns) == (yours.st_size, yours.st_mtime_ns)

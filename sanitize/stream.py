@@ -352,7 +352,8 @@ _first: list[int] = []  # the process in which the first stream was opened
 
 
 def _not_forked() -> None:
-    """UsageError where this would hang: the threads of Polars do not come along with a fork, and it waits for them for good."""
+    """UsageError where this would hang after a stream of ours: the threads of Polars do not come along with a fork, and it waits for them
+    for good. That others had used it before the fork, nobody tells."""
     _first[:] = _first or [os.getpid()]
     if _first[0] != os.getpid():
         raise UsageError(
@@ -388,9 +389,10 @@ class _Crew:
 
     def close(self) -> None:
         """End them at once, whatever they do."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for child in self._children:
             child.stop()
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown()
         for child in self._children:
             child.kill()
 
@@ -508,6 +510,8 @@ def pipe(
         place = os.path.abspath(out) if out is not None else ""
         sink: Sink
         if out is None:
+            if stdout is None and sys.stdout is None:
+                raise UsageError("the stream: standard output is closed; name a file or a folder with -o")
             sink = Lines(stdout or sys.stdout.buffer)
         elif out.suffix in (".jsonl", ".ndjson"):
             sink = LinesFile(out, one.sinks.get(place, {}))

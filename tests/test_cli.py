@@ -624,6 +624,19 @@ def test_what_a_closed_pipe_did_not_take_is_not_acknowledged(tmp_path: Path, unb
     assert not (tmp_path / "state" / "state.json").exists()
 
 
+@pytest.mark.parametrize(("command", "code"), [("run nothere.jsonl -o out", 3), ("stream in.jsonl", 2)])
+def test_an_error_where_standard_output_is_closed(tmp_path: Path, command: str, code: int) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m sanitize {command} >&-"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == code and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_pipe_that_broke_and_is_not_ours_is_an_error(tmp_path: Path) -> None:
+    told = "import sanitize.cli as cli\ndef app():\n    raise BrokenPipeError(32, 'Ann Roe')\ncli.app = app\ncli.main()\n"
+    done = subprocess.run([sys.executable, "-c", told], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("error: ") and "Ann" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "command",
     [

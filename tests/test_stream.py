@@ -327,6 +327,13 @@ def _runs(number: str) -> bool:
     return status.exists() and "zombie" not in status.read_text()
 
 
+def test_workers_that_die_before_they_have_their_lot_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the system wants their memory back: a pipe that broke inside is not one that nobody reads any more."""
+    monkeypatch.setattr("sanitize.engines.child._SERVE", "pass")
+    with pytest.raises(ResourceError, match="a worker died"):
+        list(stream(({"text": "a"} for _ in range(40)), plan_of(), seed=1, rows=5, workers=2))
+
+
 def test_a_consumer_that_stops_ends_the_workers() -> None:
     made = stream(({"text": f"bob.mann{no}@example.com"} for no in itertools.count()), plan_of(), seed=1, rows=5, workers=2)
     assert next(made)["text"] == "bob.mann0@example.com"

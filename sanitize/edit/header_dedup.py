@@ -153,7 +153,7 @@ class HeaderDedup(Editor):
 
 
 class _Goes:
-    """The table `goes`, a few row groups at a time: batches ascend, so that each group is read once."""
+    """The table `goes`, a few row groups at a time: batches ascend, so that hardly any group is read twice."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file = path, pq.ParquetFile(path)

@@ -37,9 +37,12 @@ class Child:
         self._ready = False
         self.place = -1
         self.deadline = float("inf")
+        self._over = False
 
     def start(self) -> None:
         """Begin the process, if there is none; it answers a little later."""
+        if self._over:
+            raise Died("crashed")
         if self.connection is not None:
             return
         here, there = socket.socketpair()
@@ -66,7 +69,8 @@ class Child:
         mask: int | None = None,
     ) -> None:
         """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets; its files lack the
-        bits of `mask`, by default those that ours lack (which only the one thread may ask that makes files)."""
+        bits of `mask`, by default those that ours lack (which only the one thread may ask that makes files). `Died` where the process
+        ends before it has it, twice."""
         if mask is None:
             mask = os.umask(0o077)
             os.umask(mask)  # there is no other way to ask for it
@@ -75,7 +79,11 @@ class Child:
             self._say(message)
         except (OSError, EOFError):  # it died while nobody was looking
             self.kill()
-            self._say(message)
+            try:
+                self._say(message)
+            except (OSError, EOFError):
+                self.kill()
+                raise Died("crashed") from None
         self.place, self.deadline = place, time.monotonic() + seconds
 
     def _say(self, message: bytes) -> None:
@@ -102,7 +110,8 @@ class Child:
         return answer
 
     def stop(self) -> None:
-        """End the process where another thread may be waiting for its answer: that is then told that it died."""
+        """End the process for good where another thread may be waiting for its answer: that is then told that it died."""
+        self._over = True
         if (process := self._process) is not None:
             process.kill()
 
@@ -133,7 +142,12 @@ def spread(
         while True:
             while idle and (entry := next(queue, None)) is not None:
                 child = idle.pop()
-                child.send(work, *entry, seconds=seconds(entry[1]), memory=memory)
+                try:
+                    child.send(work, *entry, seconds=seconds(entry[1]), memory=memory)
+                except Died as died:
+                    idle.append(child)
+                    yield entry[0], died
+                    continue
                 busy[child.connection] = child
             if not busy:
                 return

@@ -15,7 +15,7 @@ import pytest
 
 from sanitize import vault
 from sanitize.engines.child import Child, borrowed, resident_mb, spread
-from sanitize.engines.engine import Done
+from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local
 from sanitize.errors import ResourceError
 
@@ -153,3 +153,22 @@ def test_what_statements_held_goes_back_before_tasks_begin(tmp_path: Path, rows:
     assert resident_mb() - small < 64
     assert engine.scalar("SELECT count(*) FROM grouped", {"grouped": [tmp_path / "grouped.parquet"]}) == rows
     engine.close()
+
+
+class Stillborn(Child):
+    """A process that ends before it has taken a task, as where the system wants its memory back."""
+
+    def start(self) -> None:
+        super().start()
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+
+def test_a_child_that_never_takes_its_task_died() -> None:
+    found = dict(spread([Stillborn()], abs, [-1, -2]))  # type: ignore[arg-type]
+    assert {place: one.reason for place, one in found.items() if isinstance(one, Died)} == {0: "crashed", 1: "crashed"}
+    stopped = Child()
+    stopped.stop()
+    with pytest.raises(Died):
+        stopped.send(abs, 0, -1)
