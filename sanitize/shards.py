@@ -82,7 +82,9 @@ class Documents:
             groups = [g for g in range(len(starts) - 1) if starts[g] < last and starts[g + 1] > first]
             wanted = [source.columns[name] for name in names if name in source.columns]
             at = int(starts[groups[0]]) if groups else last
-            for batch, _ in rowgroups.batches(source.path, metadata, groups, columns=wanted, rows=BATCH_ROWS, bytes=BATCH_BYTES):
+            # what was not written here was read through when it came in (`read.parquet.readable`)
+            some = rowgroups.batches(source.path, metadata, groups, columns=wanted, rows=BATCH_ROWS, bytes=BATCH_BYTES, known=True)
+            for batch, _ in some:
                 low, high = max(first, at), min(last, at + batch.num_rows)
                 if low < high:
                     yield self._standard(source, batch.slice(low - at, high - low), low + source.first_doc_no, names)

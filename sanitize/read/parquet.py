@@ -73,17 +73,21 @@ def look(path: str, format: str, roles: Roles) -> Look:
 
 
 def readable(unit: Unit, layout: Layout, max_doc_bytes: int) -> bool:
-    """Whether all rows of a unit can be read in place, to the last one and none of them too large: what a view needs."""
-    rows = 0
+    """Whether all rows of a unit can be read in place, to the last one, none of them too large and no row group once it is unpacked: what a
+    view needs."""
+    rows, unpacked = 0, [np.zeros(1, np.int64)]
     try:
         meta = pq.read_metadata(unit.path)
         for batch, sizes in rowgroups.batches(unit.path, meta, unit.groups, rows=ROWS, bytes=BYTES):
             if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > VIEW_BYTES:
                 return False
             rows += standard(batch, unit.columns, layout.schema).num_rows
+            unpacked.append(sizes)
     except _ERRORS:
         return False
-    return bool(rows == unit.rows == meta.num_rows)
+    if not rows == unit.rows == meta.num_rows:
+        return False
+    return bool(np.diff(np.cumsum(np.concatenate(unpacked))[rowgroups.starts(meta)]).max(initial=0) <= VIEW_BYTES)
 
 
 def _viewable(schema: pa.Schema, roles: Roles) -> bool:

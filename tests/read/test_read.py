@@ -553,3 +553,15 @@ def test_the_stress_set_survives(tmp_path: Path) -> None:
     assert len(rows) > 50_000 and len(aside) < 80
     alone = [path for path, _ in found.files if path.endswith((".mbox", ".jsonl", ".gz"))]
     assert len(rows) >= there - len(alone) + 50_000
+
+
+@pytest.mark.parametrize(("rows", "fits"), [(10, True), (100, False)])
+def test_a_row_group_is_read_in_place_where_memory_holds_it_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, fits: bool
+) -> None:
+    """A dictionary page holds the text once: the file says 50 KB a row group, which are 500 KB or 5 MB."""
+    monkeypatch.setattr(sanitize.read.parquet, "VIEW_BYTES", 1_000_000)
+    pq.write_table(pa.table({"text": ["x" * 50_000] * 100}), tmp_path / "a.parquet", row_group_size=rows)
+    (unit,) = (found := survey([tmp_path / "a.parquet"], TEXT)).units
+    assert unit.view
+    assert sanitize.read.parquet.readable(unit, found.layout, LIMIT) is fits
