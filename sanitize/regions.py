@@ -13,12 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.spans import GONE, I64, Buffers, cut
+from sanitize.spans import BLOCK, GONE, I64, Buffers, cut
 
 U8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 
-_BLOCK = 1 << 18  # bytes at a time: what is computed of them stays in the second-level cache
 _WORD = 8  # bytes that are kept or left together
 _NEAR = 5  # bytes from one separator to the next in a number without a digit
 _TOGETHER = 16  # pieces in a text
@@ -74,12 +73,12 @@ def _marked(data: U8) -> tuple[Bools, Bools]:
     """Which words of eight bytes hold what a number holds, and which hold a line feed."""
     count = -(-len(data) // _WORD)
     words, feeds = np.empty(count, np.bool_), np.empty(count, np.bool_)
-    hot, line = np.empty(_BLOCK, np.bool_), np.empty(_BLOCK, np.bool_)
-    seen = np.zeros(_BLOCK + 2 * _NEAR, np.uint8)  # the block, and what stands behind it
-    for at in range(0, len(data), _BLOCK):
-        ahead = data[at : at + _BLOCK + _NEAR]
+    hot, line = np.empty(BLOCK, np.bool_), np.empty(BLOCK, np.bool_)
+    seen = np.zeros(BLOCK + 2 * _NEAR, np.uint8)  # the block, and what stands behind it
+    for at in range(0, len(data), BLOCK):
+        ahead = data[at : at + BLOCK + _NEAR]
         seen[: len(ahead)], seen[len(ahead) :] = ahead, 0
-        size = min(len(ahead), _BLOCK)
+        size = min(len(ahead), BLOCK)
         block = seen[:size]
         np.less(block - np.uint8(ord("0")), 10, out=hot[:size])
         for byte, apart in ((ord("."), 5), (ord("-"), 3)):  # `dead.beef.cafe`, `aa-bb-cc`

@@ -12,12 +12,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 _STEPS = 64  # windows of 8 bytes that are looked at one by one; beyond, all bytes of the column are
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
+BLOCK = 1 << 18  # bytes at a time: what is computed of them stays in the second-level cache
 _SHORT = 12  # bytes of a text that Arrow keeps in its view
 GONE = 127  # in place of what is not to be seen: no pattern matches a control byte
 _OPEN, _CLOSE = 1, 2  # the sentinel bytes; no pattern matches a control byte, so a text that holds them is scanned without them
@@ -41,7 +43,8 @@ class Buffers:
     @cached_property
     def continuing(self) -> I64:
         """The places of all bytes that continue a character: none in ASCII."""
-        return np.flatnonzero(self.data.view(np.int8) < -64)
+        signed = self.data.view(np.int8)
+        return np.concatenate([np.flatnonzero(signed[at : at + BLOCK] < -64) + at for at in range(0, len(signed) or 1, BLOCK)])
 
     @property
     def lengths(self) -> I64:
@@ -130,18 +133,38 @@ def splice(buffers: Buffers, starts: I64, stops: I64, replacements: pa.LargeStri
     """The column with each span replaced; spans ascend and do not overlap. Every byte outside them is the input's."""
     if not len(starts):
         return buffers.column()
-    edges = np.concatenate([[0], np.column_stack([starts, stops]).ravel(), [len(buffers.data)]]).astype(np.int64)
-    pieces = pa.LargeStringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), pa.py_buffer(buffers.data))
-    order, lengths = np.arange(2 * len(starts) + 1), Buffers.of(replacements).lengths
-    if lengths.any():
-        order[1::2] = len(pieces) + np.arange(len(starts))
-        pieces = pa.concat_arrays([pieces, replacements])
-    else:  # what is between the spans, without a copy of all first
-        order = order[::2]
-    data = pieces.take(pa.array(order)).buffers()[2]
-    grown = np.concatenate([[0], np.cumsum(lengths - (stops - starts))])
+    new = Buffers.of(replacements)
+    # what is left between the spans and what takes their place, in turn
+    source = np.zeros(2 * len(starts) + 1, np.int32)
+    source[1::2] = 1
+    begin, size = np.zeros((2, len(source)), np.int64)
+    begin[1::2], size[1::2] = new.offsets[:-1], new.lengths
+    begin[2::2], size[:-1:2], size[-1] = stops, starts, len(buffers.data)
+    size[2::2] -= stops
+    data = _laid([buffers.data, new.data], source, begin, size).buffers()[2]
+    grown = np.concatenate([[0], np.cumsum(new.lengths - (stops - starts))])
     offsets = buffers.offsets + grown[np.searchsorted(stops, buffers.offsets, side="right")]
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int64)), data)
+
+
+def _laid(sources: list[U8], source: I32, begin: I64, size: I64) -> pa.LargeStringArray:
+    """One text after the other: of each its source, its first byte there, and its bytes; none reaches beyond 2^31.
+
+    They are told to Arrow as views, so that every byte is copied once, into memory that is allocated once; `take` would want the sources in
+    one array first, and grow its result step by step.
+    """
+    views = np.zeros((len(size), 4), np.int32)
+    views[:, 0], views[:, 2], views[:, 3] = size, source, begin
+    short = (size > 0) & (size <= _SHORT)  # these stand in the view itself
+    for number, data in enumerate(sources):
+        mine = np.flatnonzero(short & (source == number))
+        if len(mine):
+            data = np.append(data, np.zeros(_SHORT, np.uint8)) if begin[mine].max() + _SHORT > len(data) else data
+            every = np.ndarray(len(data) - _SHORT + 1, f"V{_SHORT}", data, strides=(1,))
+            bytes = every[begin[mine]].view(np.uint8).reshape(-1, _SHORT)
+            views.view(np.uint8).reshape(-1, 16)[mine, 4:] = np.where(np.arange(_SHORT) < size[mine, None], bytes, 0)
+    told = [None, *(pa.py_buffer(one) for one in (views, *sources))]
+    return pa.Array.from_buffers(pa.string_view(), len(size), told).cast(pa.large_string())
 
 
 def last_before(buffers: Buffers, byte: int, places: I64, floors: I64) -> I64:

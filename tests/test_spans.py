@@ -141,7 +141,7 @@ def test_splice_changes_the_spans_and_nothing_else(
 ) -> None:
     texts, spans = drawn
     _, starts, stops = flat(texts, spans)
-    words = [data.draw(st.sampled_from(["", "x", "[NEW]", "中🙂", "longer than before"])) for _ in starts]
+    words = [data.draw(st.sampled_from(["", "x", "[NEW]", "中🙂", "twelve bytes", "longer than before"])) for _ in starts]
     made = splice(Buffers.of(column(texts, before, 1)), starts, stops, pa.array(words, pa.large_string()))
     queue = iter(words)
     expected = []
