@@ -95,7 +95,8 @@ def main() -> None:
     # before Polars is imported, here and in the workers: one thread each, and allocators that keep what they have
     for name, value in (
         ("POLARS_MAX_THREADS", "1"),
-        ("MIMALLOC_PURGE_DELAY", "600000"),  # ms: what is free goes back between tasks (`child.release`), not before
+        *([("ARROW_DEFAULT_MEMORY_POOL", "system")] if sys.platform == "linux" else []),  # the heap that numpy has too (`child.steady`)
+        ("MIMALLOC_PURGE_DELAY", "600000"),  # ms, elsewhere: what is free goes back between stages (`child.release`), not before
         ("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:2000"),
     ):
         os.environ.setdefault(name, value)

@@ -25,6 +25,8 @@ from typing import Any
 from sanitize import crash
 from sanitize.engines.engine import Died, Done
 
+_LARGE = 700  # MB: a process above it gives back what is free after every task
+_SOON = 0.05  # seconds after a task within which the next of its stage comes
 _SERVE = "import sys; sys.path[:] = sys.argv[3:]; from sanitize.engines.child import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
 
 
@@ -204,6 +206,8 @@ def serve(handle: int, parent: int) -> None:
     connection.send_bytes(b"")
     while True:
         try:
+            if not connection.poll(_SOON):
+                release()  # what comes next is not more of the same
             message = connection.recv_bytes()
         except (EOFError, OSError):
             return
@@ -270,7 +274,8 @@ def measured(work: Callable[[Any], Any], place: int, task: Any) -> Done:
     """The result of a task with what it cost this process."""
     began = time.process_time()
     result = work(task)
-    release()
+    if resident_mb() > _LARGE:
+        release()
     return Done(place, result, time.process_time() - began, peak_mb())
 
 
@@ -290,14 +295,15 @@ def resident_mb() -> float:
 
 
 def steady() -> None:
-    """Keep large blocks in the heap instead of mapping each anew: large temporaries come and go, and page faults cost a tenth.
+    """Keep large blocks in one heap for all threads instead of mapping each anew: large temporaries come and go, and a first touch of
+    memory costs the system a sixth of a run.
 
-    This is for numpy; what the allocators of Arrow and Polars are told stands in the environment (`cli.main`), before they are loaded.
+    This is for numpy, and for Arrow where the environment says so, as it says what Polars keeps (`cli.main`): before they are loaded.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL(None).mallopt
-            for option, value in ((-4, 0), (-1, 1 << 30), (-2, 16 << 20)):  # no mmap, trim threshold, top pad
+            for option, value in ((-4, 0), (-1, 1 << 30), (-2, 16 << 20), (-8, 1)):  # no mmap, trim threshold, top pad, one arena
                 mallopt(option, value)
 
 
@@ -330,7 +336,8 @@ def spared() -> None:
 
 
 def release() -> None:
-    """Between tasks, memory that nobody holds goes back: the next stage begins small."""
+    """Memory that nobody holds goes back. Between stages, so that the next one begins small; the tasks of one take over what the one before
+    had."""
     if "pyarrow" in sys.modules:
         import pyarrow as pa
 

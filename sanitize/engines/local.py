@@ -47,6 +47,7 @@ class Local:
             release()  # what was counted since the last tasks left a heap of holes
             for place, task in enumerate(tasks):
                 yield measured(work, place, task)
+            release()
             return
         dead: list[int] = []
         for place, outcome in spread(self._crew(len(tasks)), work, tasks):

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.engines.child import borrowed, measured, packed, spread, steady
+from sanitize.engines.child import borrowed, measured, packed, release, spread, steady
 from sanitize.engines.dialect import spark as in_spark
 from sanitize.engines.engine import Died, Done
 from sanitize.engines.local import Local, told
@@ -332,6 +332,7 @@ def attempt(stage: str, place: int) -> None:
             (folder / "answer").write_bytes(answer)
             (folder / "answer").rename(Path(stage) / "answers" / str(place))
     finally:
+        release()  # Spark's next task of this process may be another's
         os.chdir(before)
         os.umask(umask)
         shutil.rmtree(folder, ignore_errors=True)
