@@ -2,8 +2,8 @@
 
 A dictionary page may hold one long text and the rows a million references to it: 21 KB that unpack to gigabytes. Texts with such pages
 are therefore read as dictionaries, which stay as small as the page, and batches are cut by the bytes that their rows will have, until the
-file is known not to hold such. What this costs: a quarter of the decoding of mixed pages. What it cannot bound is a single page, and texts inside lists and structs; who reads
-files of strangers sets a limit of memory.
+file is known not to hold such. What this costs: a quarter of the decoding of mixed pages. What it cannot bound is a single page, and
+texts inside lists and structs; who reads files of strangers sets a limit of memory.
 """
 
 from __future__ import annotations
