@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from sanitize.decoded import VIEWS
 from sanitize.kinds.kind import every_kind, parted
 from sanitize.matcher import FEW, RANGE, Flagged, batches_of, respelled
-from sanitize.spans import ascii_lower, ranges
+from sanitize.spans import ascii_lower, within
 from sanitize.spread import spread
 
 I64 = npt.NDArray[np.int64]
@@ -270,8 +270,8 @@ class Needles:
 def tells(flagged: Flagged, rows: I64, view: str) -> npt.NDArray[np.bool_]:
     """True for plain forms that say enough to be theirs wherever a view shows them: what `Needles.short` and chance do not rule out."""
     lengths = flagged.lengths[rows]
-    _, places = ranges(flagged.offsets[rows], flagged.offsets[rows] + lengths)
-    forms = parted(flagged.data[places], np.concatenate([[0], np.cumsum(lengths)]))
+    data = flagged.data[within(flagged.offsets[rows], flagged.offsets[rows] + lengths)]
+    forms = parted(data, np.concatenate([[0], np.cumsum(lengths)]))
     good: npt.NDArray[np.bool_] = (lengths >= (SURE if view in BY_CHANCE else _SHORT)) & ~forms.str.contains(_WORD).to_numpy()
     return good
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, among, arrow, cut, first_after, last_before, matches
+from sanitize.spans import Buffers, among, arrow, cut, first_after, last_before, matches, within
 
 I64 = npt.NDArray[np.int64]
 BODY = "body"
@@ -345,7 +345,7 @@ def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, tex
     # the lines of all these ranges, which ascend, each once
     low = np.maximum(low, np.append(0, np.maximum.accumulate(high)[:-1] + 1))
     many = np.maximum(high - low + 1, 0)
-    near = np.repeat(low - np.append(0, np.cumsum(many)[:-1]), many) + np.arange(many.sum())
+    near = within(low, low + many)
     text_of = np.repeat(text_of_held, many)
     marked, opens = _may_belong(data, line[near])
     some = np.flatnonzero(marked | opens)

@@ -29,7 +29,7 @@ from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parte
 from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.overlaps import Claims, settle
 from sanitize.sought import Sought
-from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, matches, ranges
+from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, matches, within
 
 Bools = npt.NDArray[np.bool_]
 F32 = npt.NDArray[np.float32]
@@ -152,8 +152,7 @@ class _One:
         told = np.zeros(len(low), np.bool_)
         for begin, end in ((first, low), (high, last)):
             begin, end = _whole(buffers.data, begin, end)
-            _, places = ranges(begin, end)
-            window = parted(buffers.data[places], np.concatenate([[0], np.cumsum(end - begin)]))
+            window = parted(buffers.data[within(begin, end)], np.concatenate([[0], np.cumsum(end - begin)]))
             told |= window.str.contains(self._context).to_numpy()
         return told
 

@@ -257,8 +257,12 @@ def ascii_lower(values: pl.Series) -> pl.Series:
     return pl.Series(values.name, pc.ascii_lower(arrow(values)))
 
 
+def within(low: I64, high: I64) -> I64:
+    """Every number of every range [low, high), range after range."""
+    sizes = high - low
+    return np.repeat(low - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+
+
 def ranges(low: I64, high: I64) -> tuple[I64, I64]:
-    """Every number of every range [low, high), with the place of its range."""
-    times = high - low
-    each = np.repeat(np.arange(len(times)), times)
-    return each, np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)
+    """The place of its range, and the number itself, for every number of every range [low, high)."""
+    return np.repeat(np.arange(len(low)), high - low), within(low, high)

@@ -22,7 +22,7 @@ from sanitize.headers import Headers, Sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
 from sanitize.regions import Pieces, numeric
-from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, matches
+from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, matches, ranges, within
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -312,9 +312,8 @@ class Patterns:
         order = np.argsort(spans.which, kind="stable")
         low = np.searchsorted(spans.which[order], outer[inner.text_no], side="left")
         high = np.searchsorted(spans.which[order], outer[inner.text_no], side="right")
-        times = high - low
-        each = np.repeat(np.arange(len(times)), times)
-        holding = order[np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)]
+        each, place = ranges(low, high)
+        holding = order[place]
         base = spans.starts[holding] - inside.offsets[inner.text_no[each]]
         held = _Spans(
             spans.text_no[holding],
@@ -387,19 +386,13 @@ def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:
     if not len(starts):
         return buffers
     data = buffers.data.copy()
-    data[_places(starts, stops)] = GONE
+    data[within(starts, stops)] = GONE
     return Buffers(data, buffers.offsets)
-
-
-def _places(low: I64, high: I64) -> I64:
-    """Every number of every range [low, high), range after range."""
-    sizes = high - low
-    return np.repeat(low - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
 
 
 def _window(buffers: Buffers, low: I64, high: I64) -> pl.Series:
     """The bytes of each range, whether ranges overlap or not; those beyond ASCII as blanks."""
-    return _plain(buffers.data[_places(low, high)], high - low)
+    return _plain(buffers.data[within(low, high)], high - low)
 
 
 def _plain(data: U8, sizes: I64) -> pl.Series:
@@ -409,13 +402,13 @@ def _plain(data: U8, sizes: I64) -> pl.Series:
 
 def _before(buffers: Buffers, low: I64, high: I64) -> tuple[pl.Series, pl.Series]:
     """The same, and the bytes of each range in their own letters, but for those of a character that began before it."""
-    data = buffers.data[_places(low, high)]
+    data = buffers.data[within(low, high)]
     plain = _plain(data, high - low)
     if not (data > 127).any():
         return plain, plain
     for _ in range(3):  # a character has up to three bytes behind its first
         low = low + ((low < high) & ((buffers.data[np.minimum(low, len(buffers.data) - 1)] & 0xC0) == 0x80))
-    return plain, parted(buffers.data[_places(low, high)], np.concatenate([[0], np.cumsum(high - low)]))
+    return plain, parted(buffers.data[within(low, high)], np.concatenate([[0], np.cumsum(high - low)]))
 
 
 def _together(found: list[Sections]) -> Sections:
