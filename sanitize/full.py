@@ -29,7 +29,7 @@ from sanitize.cells import flatten, leaves
 from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.engine import Engine
 from sanitize.formats import by_suffix
-from sanitize.forms import BY_CHANCE, FULL, SURE, Needles, heads_of
+from sanitize.forms import FULL, SURE, Needles, heads_of, no_chance
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
 from sanitize.places import VerifyTask, batches, comes_later, in_its_place, inside_kept, owned, schema_of
@@ -247,7 +247,7 @@ class _Seen:
                 one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, at.alone, sure)
                 yield one.some(~_overlap(one, others))
             else:
-                sure = ~needles.short[seen.form] & ((needles.plain.lengths[seen.form] >= SURE) | (view.form not in BY_CHANCE))
+                sure = ~needles.short[seen.form] & no_chance(needles.plain.lengths[seen.form], view.form)
                 one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, flagged.bounded(view.pieces, seen), sure)
                 if view.form == "base64":
                     # a line is read by itself and with those around it: each place counts once
