@@ -29,7 +29,7 @@ from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parte
 from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.overlaps import Claims, settle
 from sanitize.sought import Sought
-from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, matches, within
+from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, filled, matches, within
 
 Bools = npt.NDArray[np.bool_]
 F32 = npt.NDArray[np.float32]
@@ -47,7 +47,7 @@ class Seeker:
 
     def run(self, texts: pa.LargeStringArray) -> Found:
         """All occurrences in a column of texts; a null text has none."""
-        texts = texts.fill_null("") if texts.null_count else texts
+        texts = filled(texts)
         found = self._patterns.run(texts)
         if not self._customs:
             return found

@@ -57,6 +57,11 @@ class Buffers:
         return pa.LargeStringArray.from_buffers(len(self.offsets) - 1, pa.py_buffer(self.offsets), pa.py_buffer(self.data))
 
 
+def filled(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The column as `Buffers` takes it: an empty text where there is none."""
+    return texts.fill_null("") if texts.null_count else texts
+
+
 def pieces(offsets: I64, size: int = 1 << 20) -> Iterator[tuple[int, int]]:
     """Ranges of texts, each of at most so many bytes, or of one text: what is made of a piece then stays in the cache."""
     low, last = 0, len(offsets) - 1

@@ -47,7 +47,7 @@ from sanitize.run import run
 from sanitize.seek import Seeker
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json, write_lines
 from sanitize.sought import Sought, customs_in
-from sanitize.spans import I64, Buffers
+from sanitize.spans import I64, Buffers, filled
 from sanitize.verify import check
 
 USER = "user:"
@@ -130,7 +130,7 @@ def link_task(task: LinkTask) -> dict[str, Any]:
         for column in cells_of(table, list(task.leaves)):
             near = those_in(addresses, doc_no[column.flat.rows], column.cells)
             if near.height:
-                links.append(_links(Buffers.of(column.flat.texts.fill_null("")), near.sort("text_no", "start_byte")))
+                links.append(_links(Buffers.of(filled(column.flat.texts)), near.sort("text_no", "start_byte")))
     with table_writer(task.folder / "links.parquet", _LINKS) as out:
         frame = pl.concat(links).unique().sort("value_id", "name")
         out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_LINKS))

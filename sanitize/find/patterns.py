@@ -22,7 +22,7 @@ from sanitize.headers import Headers, Sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
 from sanitize.regions import Pieces, numeric
-from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, matches, ranges, within
+from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, filled, matches, ranges, within
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -79,9 +79,7 @@ class Patterns:
 
     def run(self, texts: pa.LargeStringArray) -> Found:
         """All occurrences in a column of texts; a null text has none."""
-        if texts.null_count:
-            texts = texts.fill_null("")
-        buffers = Buffers.of(texts)
+        buffers = Buffers.of(filled(texts))
         spans, where = self._search(buffers, fields=True)
         spans = self._look_inside(buffers, spans)
         text_no, starts, stops, which, origin = spans.text_no, spans.starts, spans.stops, spans.which, spans.origin
