@@ -29,7 +29,7 @@ from sanitize import mentions, remote_out, tables, tombstones, vault
 from sanitize.cells import Leaf, flatten, leaves
 from sanitize.chosen import ids_left_alone
 from sanitize.decoded import Spans, views
-from sanitize.engines.engine import Done, Engine
+from sanitize.engines.engine import Done, Engine, bytes_of
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, nearest
 from sanitize.forms import tells, write_passes
@@ -42,7 +42,6 @@ from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, comes_later, inside_kept, owned
 from sanitize.progress import Progress, Step, silent
 from sanitize.remote import is_url, shown
-from sanitize.settings import bytes_of
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points, filled
 
