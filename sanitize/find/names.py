@@ -118,7 +118,7 @@ def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I
     local = pl.Series(cut(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
     form = kind(_PERSON).normalise(names.gather(rows))
     close = alike(form, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
-    good = np.flatnonzero(_personal(names.gather(rows), close)) if len(rows) else np.empty(0, np.int64)
+    good = np.flatnonzero(_personal(names.gather(rows))) if len(rows) else np.empty(0, np.int64)
     if not len(good):
         nothing = np.empty(0, np.int64)
         return nothing, nothing, np.empty(0), _NO_LINKS
@@ -130,9 +130,9 @@ def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I
     return begin[rows], end[rows], np.full(len(rows), BESIDE), links
 
 
-def _personal(names: pl.Series, alike: Mask) -> Mask:
-    """True for display names that are a person's: one word of it is a listed name, or none is a common word and the name
-    and its address are `alike`; and none says a firm or a body."""
+def _personal(names: pl.Series) -> Mask:
+    """True for display names that are a person's: a word of it is a listed name that is no common word, or it is a given name and one
+    more word, or none of it is a common word; and none says a firm or a body."""
     column = arrow(names)
     seen = spoken(Buffers.of(column))
     flags = lexicon().flags_of(seen.hashes)
@@ -323,11 +323,11 @@ class _Prose:
         score[(words == 1) & w.upper[start] & ((w.stop - w.start)[start] <= 3) & (told[start] == 0)] = 0
         good = score > 0
         start, end, score = start[good], end[good], score[good]
-        turned = self._turned(opens, link, run_end)
+        turned = self._turned(opens, run_end)
         if len(turned[0]):
             start, end, score = _with(*turned, start, end, score)
         start, end, score = _with(start, end, score, *self._parts(start, end, score))
-        start, end, score = _with(start, end, score, *self._lower(start, end))
+        start, end, score = _with(start, end, score, *self._lower())
         return w.start[start], w.stop[end], score
 
     def _lettered(self, link: Mask) -> Mask:
@@ -353,7 +353,7 @@ class _Prose:
             found[rows] = shown.str.contains(ROMANIZED).to_numpy()
         return found
 
-    def _turned(self, opens: Mask, link: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _turned(self, opens: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
         """`Roe, Ann` and `Roe, Ann B.`: a surname, behind its comma a given name, and the end of an entry; a surname that is a given
         name too must begin one (`Anna, Peter` in a sentence are two people)."""
         w = self.w
@@ -464,7 +464,7 @@ class _Prose:
         rows = rows[np.isin(mixed[rows], mixed[words])] if len(words) else rows[:0]
         return rows, rows, np.full(len(rows), PART)
 
-    def _lower(self, start: I64, end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _lower(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
         """Two listed names side by side in lower case, the first of them a given name; `roe, ann` in a header line; and one behind a
         greeting, or at the end of a line behind `thanks`."""
         w = self.w

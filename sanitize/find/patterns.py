@@ -81,7 +81,7 @@ class Patterns:
         """All occurrences in a column of texts; a null text has none."""
         buffers = Buffers.of(filled(texts))
         spans, where = self._search(buffers, fields=True)
-        spans = self._look_inside(buffers, spans)
+        spans = self._look_inside(spans)
         text_no, starts, stops, which, origin = spans.text_no, spans.starts, spans.stops, spans.which, spans.origin
         if not spans.sorted:
             # two sorted runs, which a stable sort of one key merges; a batch has fewer than 2^31 bytes
@@ -295,7 +295,7 @@ class Patterns:
         back[np.concatenate(order)] = np.arange(len(kind))
         return Distinct(kind, value, pa.concat_arrays(forms).take(pa.array(back)), ids)
 
-    def _look_inside(self, buffers: Buffers, spans: _Spans) -> _Spans:
+    def _look_inside(self, spans: _Spans) -> _Spans:
         """What stands inside values such as URLs, added to the spans."""
         numbers = [self._index[name] for name in _INSIDE if name in self._index]
         outer = np.flatnonzero(np.isin(spans.distinct.kind, numbers))
