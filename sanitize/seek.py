@@ -25,11 +25,11 @@ from sanitize.find.patterns import Distinct, Found, Patterns
 from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.custom import Custom
-from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parted, table_of
+from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parted
 from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.overlaps import Claims, settle
 from sanitize.sought import Sought
-from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, filled, matches, within
+from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, filled, matches, table_of, within
 
 Bools = npt.NDArray[np.bool_]
 F32 = npt.NDArray[np.float32]

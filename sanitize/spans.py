@@ -199,8 +199,15 @@ def translated(data: npt.NDArray[np.uint8], table: bytes, more: int = 0) -> npt.
     return np.frombuffer(made + bytes(more) if more else made, np.uint8)
 
 
+def table_of(some: bytes) -> npt.NDArray[np.bool_]:
+    """A table of 256 bytes: True for some of them."""
+    table = np.zeros(256, np.bool_)
+    table[list(some)] = True
+    return table
+
+
 def among(data: npt.NDArray[np.uint8], table: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which bytes are some of 256, by a table of these."""
+    """Which bytes are some of 256, by `table_of` these."""
     return translated(data, table.tobytes()).view(np.bool_)
 
 

@@ -31,7 +31,7 @@ from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, UsageError
 from sanitize.find.names import alike
 from sanitize.forget import ForgetTask, forget_task
-from sanitize.headers import display_names, header_lines, untitled
+from sanitize.headers import header_lines
 from sanitize.indexing import Settings
 from sanitize.keyed import Key
 from sanitize.kinds.custom import Custom
@@ -42,6 +42,7 @@ from sanitize.looks import occurrences_of
 from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.publish import hashed
+from sanitize.recipients import display_names, untitled
 from sanitize.remote import is_url
 from sanitize.run import run
 from sanitize.seek import Seeker

@@ -35,10 +35,10 @@ from sanitize import persons, tables
 from sanitize.drawn import more
 from sanitize.errors import PlanError, ResourceError
 from sanitize.keyed import U64, Draws, Key, siphash, value_ids
-from sanitize.kinds.kind import Kind, digits, grid, table_of, ungrid
+from sanitize.kinds.kind import Kind, digits, grid, ungrid
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.part import Batch, Counts, LinkingEditor
-from sanitize.spans import arrow
+from sanitize.spans import arrow, table_of
 
 I64 = npt.NDArray[np.int64]
 _RESERVED = 8  # attempts in ranges that belong to nobody, which are small

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import PrivateAttr
 
-from sanitize.headers import HeaderLines, display_spans, header_lines
+from sanitize.headers import HeaderLines, header_lines
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import kind
 from sanitize.kinds.person import plain
@@ -49,7 +49,8 @@ from sanitize.lexicon import (
     lexicon,
 )
 from sanitize.part import Column, Finder, Spans
-from sanitize.spans import I64, Buffers, among, arrow, cut, ranges
+from sanitize.recipients import display_spans
+from sanitize.spans import I64, Buffers, among, arrow, cut, ranges, table_of
 from sanitize.words import Spoken, spoken
 
 Mask = npt.NDArray[np.bool_]
@@ -214,14 +215,13 @@ class _Words:
         return found
 
 
-_UPPER = (np.arange(256) >= 65) & (np.arange(256) <= 90)
-_LOWER = (np.arange(256) >= 97) & (np.arange(256) <= 122)
-_DIGIT = (np.arange(256) >= 48) & (np.arange(256) <= 57)
-_TIGHT = np.isin(np.arange(256), list(b"-'"))
-_ENDS, _OPENS = (np.isin(np.arange(256), list(signs)) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
-_STARTS = np.isin(np.arange(256), list(b";:\n\r\t(<[\"'|>"))
+_UPPER, _LOWER = (table_of(bytes(range(first, first + 26))) for first in b"Aa")
+_DIGIT = table_of(b"0123456789")
+_TIGHT = table_of(b"-'")
+_ENDS, _OPENS = (table_of(signs) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
+_STARTS = table_of(b";:\n\r\t(<[\"'|>")
 _COMMA, _DOT, _COLON, _SLASH = ord(","), ord("."), ord(":"), ord("/")
-_SIGN = np.isin(np.arange(256), list(b",!:;.\n\r-"))
+_SIGN = table_of(b",!:;.\n\r-")
 
 
 # how abbreviations begin that are no initials: `U.S. Attorney`, `P.S. Zyqwert`, `C.O.D.`

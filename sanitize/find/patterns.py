@@ -20,9 +20,9 @@ import pyarrow as pa
 from sanitize.compiled import apart
 from sanitize.headers import Headers, Sections
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
+from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted
 from sanitize.regions import Pieces, numeric
-from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, filled, matches, ranges, within
+from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, filled, matches, ranges, table_of, within
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]

@@ -19,7 +19,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("views", "decoded", "figures", "notebook", "forecast", "masked", "formats", "regions", "compiled"),
     ("kinds", "plans", "part", "headers", "words", "shards", "queries", "vault", "pages"),
     ("named",),
-    ("ledger", "past", "seen", "matcher", "overlaps", "lexicon", "packed", "remote", "sought", "persons", "aliases", "drawn"),
+    ("ledger", "past", "seen", "recipients", "matcher", "overlaps", "lexicon", "packed", "remote", "sought", "persons", "aliases", "drawn"),
     ("read", "find", "drop", "edit", "apply", "engines", "lock", "mentions", "tombstones"),
     ("seek",),
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
