@@ -124,6 +124,7 @@ class _Run:
         if there is None and self.crew.leads:
             self._open(identity, data, validation, tokenizer, seen, plan, sigma)
         self.crew.wait()
+        del data, mine, beside, validation  # their texts are needed no more
         optimizer = adamw(model, recipe.run)
         told = _Told(self, model=model, tokenizer=tokenizer, optimizer=optimizer, plan=plan, sigma=sigma, seen=seen)
         state = checkpoint.newest_state(self.folder / "state")
