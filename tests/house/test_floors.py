@@ -25,7 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("corpus", "index", "gathered", "chosen", "report", "publish", "forms", "places", "forget"),
     ("plan", "samples", "fates", "looks", "full", "published", "settings", "lots", "fetched", "remote_out", "batches"),
     ("manifest", "reading", "counts", "blacklist", "verify", "digested", "feeds", "append"),
-    ("described",),
+    ("described", "whose"),
     ("indexing", "drill", "reporting", "stores"),
     ("batchwise", "taken"),
     ("target",),
