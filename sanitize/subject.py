@@ -1,8 +1,8 @@
 """Where one person is: in the index, the documents, the shards that runs published and the checkpoints that were trained on them.
 
-The person is given by values, names and user ids; what co-occurs with them under one display name is theirs, too. With `erase` a
-tombstone says that nobody may keep them: every OUT that was made in this WORK is made again (only the shards that hold the person are
-rewritten), and every later run honours it. What is said and written is counts; no value and no name.
+The person is given by values, names and user ids; what co-occurs with them under one display name is theirs, too
+(`sanitize/whose.py`). With `erase` a tombstone says that nobody may keep them: every OUT that was made in this WORK is made again (only
+the shards that hold the person are rewritten), and every later run honours it. What is said and written is counts; no value and no name.
 """
 
 from __future__ import annotations
@@ -111,9 +111,8 @@ def subject(
         try:
             here = _opened(work, settings, workers, spill)
             try:
-                found, person = _found(
-                    here, Subject.read(match, here.key, customs), checkpoints, Path(documents) if documents else None, linked
-                )
+                given = Subject.read(match, here.key, customs)
+                found, person = _found(here, given, checkpoints, Path(documents) if documents else None, linked)
             finally:
                 here.engine.close()
             # one who is written down already, because a first try was stopped or the same is asked twice, is not written down again
