@@ -30,12 +30,12 @@ import pyarrow.parquet as pq
 from benchmarks.bench import machine
 from sanitize import tables
 from sanitize.demo import mails
+from sanitize.engines.engine import bytes_of
 from sanitize.engines.local import Local
 from sanitize.forms import write_further, write_passes
 from sanitize.full import full
 from sanitize.kinds.kind import kinds
 from sanitize.matcher import Flagged, ready
-from sanitize.settings import bytes_of
 from sanitize.shards import table_writer, writer
 
 _FILE = 50_000  # values of one file of the vault

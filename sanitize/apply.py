@@ -27,7 +27,7 @@ from sanitize.part import Batch, Counts, Editor, Rewrites, Sight
 from sanitize.past import followed
 from sanitize.rowgroups import Groups
 from sanitize.shards import CellColumn, Documents, cells_of, table_writer, writer
-from sanitize.spans import Buffers, arrow, cut_nested, splice
+from sanitize.spans import Buffers, arrow, cut_nested, filled, splice
 
 I64 = npt.NDArray[np.int64]
 SUBJECT = "subject"  # the part that erases a person, in `edits`
@@ -239,7 +239,7 @@ class Sheet:
             found, row = found.take(keep), row[keep]
         self.found = found
         leaf, self.flat = _places(columns, table.num_rows, row, found.cell)
-        buffers = [Buffers.of(column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts) for column in columns]
+        buffers = [Buffers.of(filled(column.flat.texts)) for column in columns]
         values = _values(buffers, leaf, self.flat, found)
         doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), _known_by(task, table))
         texts = _Texts(columns, buffers, doc_no, leaf, self.flat, _known_by(task, table), table)

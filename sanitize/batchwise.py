@@ -31,7 +31,7 @@ from sanitize.plan import Plan
 from sanitize.seek import Seeker
 from sanitize.seen import MADE, REAL, Seen, times_of
 from sanitize.shards import CellColumn, Documents, cells_of
-from sanitize.spans import Buffers, arrow, ascii_lower, code_points
+from sanitize.spans import Buffers, arrow, ascii_lower, code_points, filled
 from sanitize.stores import Stores
 from sanitize.verify import opaque_of
 
@@ -362,7 +362,7 @@ class _Attempt:
         doc_no = np.asarray(table.column("doc_no"), np.int64)
         rest: list[tuple[I64, I64, I64, I64, I64]] = []
         for column in cells_of(table, self.leaves):
-            texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
+            texts = filled(column.flat.texts)
             for seen_at in _matches(flagged, texts):
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no].astype(np.int64)
                 inside, _ = inside_kept(here, docs, cells, seen_at.start, seen_at.stop)

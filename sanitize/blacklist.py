@@ -38,7 +38,7 @@ from sanitize.looks import Ground, here, occurrences_of, texts_of
 from sanitize.plan import Blacklist
 from sanitize.publish import Job, hashed, perform
 from sanitize.shards import Documents, sha256, table_writer
-from sanitize.spans import Buffers, arrow, pieces
+from sanitize.spans import Buffers, arrow, pieces, within
 from sanitize.words import Apart, Spoken, spoken, touched
 
 I32 = npt.NDArray[np.int32]
@@ -272,10 +272,8 @@ def _touching(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> tuple[I64
     """The words that occurrences touch, one occurrence after the other, and where those of each that touches any begin."""
     base = buffers.offsets[found["text_no"].to_numpy()]
     first, after = touched(words, base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy())
-    many = after - first
-    first, many = first[many > 0], many[many > 0]
-    edges = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
-    return np.arange(edges[-1]) + np.repeat(first - edges[:-1], many), edges
+    first, after = first[after > first], after[after > first]
+    return within(first, after), np.concatenate([[0], np.cumsum(after - first)]).astype(np.int64)
 
 
 def _once(made: Sequence[pa.Table], key: str) -> pa.Table:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sanitize.spans import Buffers, among, cut, splice
+from sanitize.spans import Buffers, among, cut, splice, table_of
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -265,8 +265,7 @@ def _runs(buffers: Buffers, table: Mask) -> tuple[I64, I64]:
     return np.flatnonzero(edge), np.flatnonzero(last)
 
 
-_BASE64 = np.zeros(256, np.bool_)
-_BASE64[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")] = True
+_BASE64 = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _FOLD = re.compile(rb"\r?\n[ \t]?")
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
@@ -353,22 +352,16 @@ def _digits(buffers: Buffers, raw: bytes) -> View | None:
     return View("digits", pieces, original)
 
 
-def _table(members: bytes) -> Mask:
-    table = np.zeros(256, np.bool_)
-    table[list(members)] = True
-    return table
-
-
-_IS_DIGIT = _table(b"0123456789")
+_IS_DIGIT = table_of(b"0123456789")
 # blanks, hyphens, dots, brackets; those of Unicode by their bytes, but for those of Chinese, whose commas are of the same bytes
-_IN_NUMBER = _table(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
-_WORD = _table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+_IN_NUMBER = table_of(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
+_WORD = table_of(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 
 
 # ---- digests ----
 
 
-_HEXADECIMAL = _table(b"0123456789ABCDEFabcdef")
+_HEXADECIMAL = table_of(b"0123456789ABCDEFabcdef")
 
 
 def digests(texts: pa.LargeStringArray) -> tuple[list[str], I64, I64, I64]:

@@ -22,6 +22,7 @@ from sanitize.forms import FURTHER, Needles, heads_of, write_further, write_pass
 from sanitize.matcher import ready
 from sanitize.places import VerifyTask, batches, in_its_place
 from sanitize.shards import cells_of
+from sanitize.spans import filled
 
 _WORDS = pa.schema([("word", pa.string())])
 
@@ -78,7 +79,7 @@ def words_of(task: Words) -> int:
     kept = pl.DataFrame(pq.read_table(shard.kept, partitioning=None))
     for table, doc_no in batches(shard):
         for column in cells_of(table, [leaf for leaf in shard.leaves if leaf.column in table.column_names]):
-            texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
+            texts = filled(column.flat.texts)
             words, *where = digests(texts)
             if words:
                 belongs = in_its_place(shard, kept, doc_no[column.flat.rows], column.cells.astype(np.int64), *where)

@@ -100,6 +100,11 @@ def entries_of(part: str, corpus: pa.Array, source: str) -> pa.Array:
     return entries.take(pc.sort_indices(entries))
 
 
+def more(bits: npt.NDArray[np.uint64], late: int | I64) -> pa.LargeStringArray:
+    """What makes texts longer that nothing new is drawn for any more: a digit each at first, one more each further time, nine at most."""
+    return pa.array(pick(bits, 10 ** np.minimum(np.asarray(late, np.uint64), np.uint64(9))).astype(str), pa.large_string())
+
+
 @functools.cache
 def curated_store(part: str) -> Store:
     """The sorted entries of a curated store."""

@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 from sanitize.decoded import VIEWS
 from sanitize.kinds.kind import every_kind, parted
 from sanitize.matcher import FEW, RANGE, Flagged, batches_of, respelled
-from sanitize.spans import ascii_lower, ranges
+from sanitize.spans import ascii_lower, within
 from sanitize.spread import spread
 
 I64 = npt.NDArray[np.int64]
@@ -38,8 +39,9 @@ _DIGESTS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
 _MASKS = ("identity", "short", "common", "short_digits")
 _SHORT, _SHORT_DIGITS = 6, 9
 _WORD = r"\A[\p{L}\p{M}]+\z"
+_Forms = TypeVar("_Forms", pl.Series, pl.Expr)
 SURE = 8  # bytes that do not come about by chance in arbitrary ones
-BY_CHANCE = ("base64", "UTF-16")  # views of bytes that need not be text
+_BY_CHANCE = ("base64", "UTF-16")  # views of bytes that need not be text
 _ROWS = pa.schema(
     [
         pa.field("form", pa.large_string()),
@@ -119,10 +121,9 @@ def write_further(
 ) -> tuple[Path, Path]:
     """The forms of a full check that a sweep can take out of a text, in two files that `ready` and `Flagged.read` take: identity forms that
     no spelling is, and the digits of numbers. Short ones are left out: they say little."""
-    size = pl.col("form").str.len_bytes()
     telling = {
-        "identity": (pl.col("what") == _IDENTITY) & (size >= _SHORT) & ~pl.col("form").str.contains(r"\A\p{L}+\z"),
-        "digits": (pl.col("what") == _DIGITS) & (size >= _SHORT_DIGITS),
+        "identity": (pl.col("what") == _IDENTITY) & ~_short(pl.col("form")),
+        "digits": (pl.col("what") == _DIGITS) & (pl.col("form").str.len_bytes() >= _SHORT_DIGITS),
     }
     folder.mkdir(parents=True, exist_ok=True)
     made = [folder / f"{name}.parquet" for name in telling]
@@ -211,7 +212,7 @@ class Needles:
         columns = ([table.column(name).chunk(0) for name in FURTHER.names] for table in tables)
         plain, digits = (Flagged(form, np.asarray(kind, np.int32), np.asarray(value_id, np.int64)) for form, kind, value_id in columns)
         forms = pl.Series(tables[0].column("form"))
-        short = (plain.lengths < _SHORT) | forms.str.contains(_WORD).to_numpy()
+        short = _short(forms).to_numpy()
         common = np.zeros(len(short), np.bool_)
         for number, one in enumerate(every_kind().values()):
             mine = np.flatnonzero(plain.kind == number)
@@ -268,12 +269,22 @@ class Needles:
 
 
 def tells(flagged: Flagged, rows: I64, view: str) -> npt.NDArray[np.bool_]:
-    """True for plain forms that say enough to be theirs wherever a view shows them: what `Needles.short` and chance do not rule out."""
+    """True for plain forms that say enough to be theirs wherever a view shows them: neither short nor there by chance."""
     lengths = flagged.lengths[rows]
-    _, places = ranges(flagged.offsets[rows], flagged.offsets[rows] + lengths)
-    forms = parted(flagged.data[places], np.concatenate([[0], np.cumsum(lengths)]))
-    good: npt.NDArray[np.bool_] = (lengths >= (SURE if view in BY_CHANCE else _SHORT)) & ~forms.str.contains(_WORD).to_numpy()
+    data = flagged.data[within(flagged.offsets[rows], flagged.offsets[rows] + lengths)]
+    forms = parted(data, np.concatenate([[0], np.cumsum(lengths)]))
+    good: npt.NDArray[np.bool_] = no_chance(lengths, view) & ~_short(forms).to_numpy()
     return good
+
+
+def no_chance(lengths: I64, view: str) -> npt.NDArray[np.bool_]:
+    """True for forms too long to come about by chance in what a view shows."""
+    return lengths >= (SURE if view in _BY_CHANCE else 0)
+
+
+def _short(forms: _Forms) -> _Forms:
+    """True for plain forms that say little."""
+    return (forms.str.len_bytes() < _SHORT) | forms.str.contains(_WORD)
 
 
 def heads_of(words: pl.Series) -> npt.NDArray[np.uint64]:

@@ -29,12 +29,12 @@ from sanitize.cells import flatten, leaves
 from sanitize.decoded import VIEWS, digests, views
 from sanitize.engines.engine import Engine
 from sanitize.formats import by_suffix
-from sanitize.forms import BY_CHANCE, FULL, SURE, Needles, heads_of
+from sanitize.forms import FULL, SURE, Needles, heads_of, no_chance
 from sanitize.kinds.kind import every_kind
 from sanitize.pages import as_one, chunks, pages, readable
 from sanitize.places import VerifyTask, batches, comes_later, in_its_place, inside_kept, owned, schema_of
 from sanitize.shards import cells_of
-from sanitize.spans import Buffers, ascii_lower
+from sanitize.spans import Buffers, ascii_lower, filled
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -247,7 +247,7 @@ class _Seen:
                 one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, at.alone, sure)
                 yield one.some(~_overlap(one, others))
             else:
-                sure = ~needles.short[seen.form] & ((needles.plain.lengths[seen.form] >= SURE) | (view.form not in BY_CHANCE))
+                sure = ~needles.short[seen.form] & no_chance(needles.plain.lengths[seen.form], view.form)
                 one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, flagged.bounded(view.pieces, seen), sure)
                 if view.form == "base64":
                     # a line is read by itself and with those around it: each place counts once
@@ -291,7 +291,7 @@ class _Seen:
             here = kept[int(low) : int(high)]
             which = [leaf for leaf in task.leaves if leaf.column in table.column_names]
             for column in cells_of(table, which):
-                texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
+                texts = filled(column.flat.texts)
                 self._read("rows", texts)
                 belongs = partial(in_its_place, task, here, doc_no[column.flat.rows], column.cells.astype(np.int64))
                 for hits in self.hits(texts, self._column(str(column.leaf)), belongs=belongs):

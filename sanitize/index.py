@@ -36,7 +36,7 @@ from sanitize.read import faults
 from sanitize.seek import Seeker
 from sanitize.shards import CellColumn, Documents, cells_of, table_writer, write_rows
 from sanitize.sought import Sought
-from sanitize.spans import Buffers, arrow, code_points, cut_nested
+from sanitize.spans import Buffers, arrow, code_points, cut_nested, filled
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -242,14 +242,14 @@ class _Look:
 
     def _first(self, texts: pa.LargeStringArray, doc_no: I64 | None, doc_id: pa.LargeStringArray | None, cell: I32 | None) -> _Seen:
         """What the first round finds in a column of texts."""
-        texts = texts.fill_null("") if texts.null_count else texts
+        texts = filled(texts)
         assert self.finder is not None
         seen = self._of_patterns(self.finder.run(texts if self.sealed >= 0 else texts.slice(0, 0)))
         return self._with_others(Column(texts, seen.shown() if self.others else pl.DataFrame(), doc_no, doc_id, cell), seen)
 
     def second(self, texts: pa.LargeStringArray, before: pl.DataFrame) -> _Seen:
         """What the second round finds beside `before`, rows of the table `occurrences` with the `text_no` of each."""
-        texts = texts.fill_null("") if texts.null_count else texts
+        texts = filled(texts)
         before = before.sort("text_no", "start_byte", -pl.col("stop_byte"), maintain_order=True)
         section = before["section"].unique(maintain_order=True).drop_nulls().to_list()
         place = {name: number for number, name in enumerate(section)}

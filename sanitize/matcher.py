@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.kinds.kind import WORD, boundaries, every_kind, table_of
-from sanitize.spans import Buffers, among, ascii_lower, cut, matches, ranges
+from sanitize.kinds.kind import WORD, boundaries, every_kind
+from sanitize.spans import Buffers, among, ascii_lower, cut, matches, ranges, table_of
 from sanitize.spread import MOST, spread
 
 I64 = npt.NDArray[np.int64]

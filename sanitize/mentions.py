@@ -22,7 +22,7 @@ from sanitize.decoded import VIEWS, views
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.person import UNSEEN as _UNSEEN
 from sanitize.kinds.person import normalised as normalised
-from sanitize.spans import I64, Buffers, code_points, cut, matches
+from sanitize.spans import I64, Buffers, code_points, cut, filled, matches
 
 KIND = "PERSON"
 FINDER = "mentions"
@@ -133,7 +133,7 @@ def _forms(letter: str) -> list[str]:
 
 def rows(texts: pa.LargeStringArray, doc_no: I64, cells: npt.NDArray[np.int32], names: Sequence[str], key: Key) -> pl.DataFrame:
     """The mentions in a column as rows of the table `occurrences`; `doc_no` and `cells` say whose each text is."""
-    texts = texts.fill_null("") if texts.null_count else texts
+    texts = filled(texts)
     both = (mentions(texts, names, key), hidden(texts, names, key))
     found = Mentions(*(np.concatenate([getattr(one, name) for one in both]) for name in ("text_no", "start", "stop", "value_id")))
     buffers = Buffers.of(texts)

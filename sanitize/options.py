@@ -70,13 +70,10 @@ SampleOf = Annotated[str, typer.Option("--sample", metavar="SHARE", help="only t
 
 def document_size(text: str | int) -> int:
     """The bytes of the largest document, as `200000000` or `200MB`."""
+    from sanitize.engines.engine import size_of
     from sanitize.errors import UsageError
-    from sanitize.settings import bytes_of
 
-    try:
-        size = int(text) if str(text).isascii() and str(text).isdigit() else bytes_of(str(text)) if str(text)[-1:] == "B" else 0
-    except UsageError:
-        size = 0
+    size = int(text) if str(text).isascii() and str(text).isdigit() else size_of(str(text)) or 0
     if not 1 <= size <= 1 << 29:
         raise UsageError(f"--max-doc-bytes {text}: expected a size of 512 MB at most, such as 32MB or 100000000")
     return size

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.spans import BLOCK, GONE, I64, Buffers, cut
+from sanitize.spans import BLOCK, GONE, I64, Buffers, cut, within
 
 U8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
@@ -56,7 +56,7 @@ def numeric(buffers: Buffers, low: I64, high: I64) -> Pieces:
     # what lies inside a span marks no line
     first, last = -(-low // _WORD), high // _WORD
     inside = last > first
-    words[_each(first[inside], last[inside])] = False
+    words[within(first[inside], last[inside])] = False
     words = _closed(words)
     edges = np.flatnonzero(np.diff(words, prepend=False, append=False))
     # from the last line feed in a word before to the first in a word behind: lines that touch are one piece
@@ -115,12 +115,6 @@ def _lines(data: U8, feeds: I64, first: I64, last: I64) -> tuple[I64, I64]:
     start = feeds[behind[behind < len(feeds)]] * _WORD
     end[behind < len(feeds)] = start + np.argmax(data[np.minimum(start[:, None] + word, len(data) - 1)] == ord("\n"), axis=1)
     return begin, end
-
-
-def _each(low: I64, high: I64) -> I64:
-    """Every number of every range [low, high), which are not empty."""
-    sizes = high - low
-    return np.repeat(low - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
 
 
 def _split(begin: I64, end: I64, low: I64, high: I64) -> tuple[I64, I64]:

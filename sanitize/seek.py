@@ -25,11 +25,11 @@ from sanitize.find.patterns import Distinct, Found, Patterns
 from sanitize.headers import sections
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.custom import Custom
-from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parted, table_of
+from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parted
 from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.overlaps import Claims, settle
 from sanitize.sought import Sought
-from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, matches, ranges
+from sanitize.spans import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, filled, matches, table_of, within
 
 Bools = npt.NDArray[np.bool_]
 F32 = npt.NDArray[np.float32]
@@ -47,7 +47,7 @@ class Seeker:
 
     def run(self, texts: pa.LargeStringArray) -> Found:
         """All occurrences in a column of texts; a null text has none."""
-        texts = texts.fill_null("") if texts.null_count else texts
+        texts = filled(texts)
         found = self._patterns.run(texts)
         if not self._customs:
             return found
@@ -152,8 +152,7 @@ class _One:
         told = np.zeros(len(low), np.bool_)
         for begin, end in ((first, low), (high, last)):
             begin, end = _whole(buffers.data, begin, end)
-            _, places = ranges(begin, end)
-            window = parted(buffers.data[places], np.concatenate([[0], np.cumsum(end - begin)]))
+            window = parted(buffers.data[within(begin, end)], np.concatenate([[0], np.cumsum(end - begin)]))
             told |= window.str.contains(self._context).to_numpy()
         return told
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 from sanitize import formats
 from sanitize.corpus import Columns
 from sanitize.engines.child import peak_mb
-from sanitize.engines.engine import engine_names
+from sanitize.engines.engine import bytes_of, engine_names
 from sanitize.errors import UsageError, nearest
 from sanitize.progress import Progress, Step, silent
 from sanitize.read import Roles
@@ -91,16 +90,6 @@ class Settings:
     def reading_bytes(self) -> int:
         """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
         return self.memory_bytes + 8 * self.max_doc_bytes
-
-
-def bytes_of(memory_limit: str) -> int:
-    """The bytes of a memory limit as it is given. UsageError for what is no size."""
-    said = re.fullmatch(r"([1-9][0-9]*(?:\.[0-9]+)?) ?(?:([KMGT])i?B|%)", memory_limit)
-    if said is None:
-        raise UsageError(f"--memory-limit {memory_limit}: expected a size such as 500MB or 4GB")
-    if said[2] is None:
-        return 1 << 30  # DuckDB's alone is a share of the machine
-    return int(float(said[1]) * 1024 ** ("KMGT".index(said[2]) + 1))
 
 
 @dataclass

@@ -60,6 +60,11 @@ class Buffers:
         return pa.LargeStringArray.from_buffers(len(self.offsets) - 1, pa.py_buffer(self.offsets), pa.py_buffer(self.data))
 
 
+def filled(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The column as `Buffers` takes it: an empty text where there is none."""
+    return texts.fill_null("") if texts.null_count else texts
+
+
 def pieces(offsets: I64, size: int = 1 << 20) -> Iterator[tuple[int, int]]:
     """Ranges of texts, each of at most so many bytes, or of one text: what is made of a piece then stays in the cache."""
     low, last = 0, len(offsets) - 1
@@ -217,8 +222,15 @@ def translated(data: npt.NDArray[np.uint8], table: bytes, more: int = 0) -> npt.
     return np.frombuffer(made + bytes(more) if more else made, np.uint8)
 
 
+def table_of(some: bytes) -> npt.NDArray[np.bool_]:
+    """A table of 256 bytes: True for some of them."""
+    table = np.zeros(256, np.bool_)
+    table[list(some)] = True
+    return table
+
+
 def among(data: npt.NDArray[np.uint8], table: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which bytes are some of 256, by a table of these."""
+    """Which bytes are some of 256, by `table_of` these."""
     return translated(data, table.tobytes()).view(np.bool_)
 
 
@@ -280,8 +292,12 @@ def ascii_lower(values: pl.Series) -> pl.Series:
     return pl.Series(values.name, pc.ascii_lower(arrow(values)))
 
 
+def within(low: I64, high: I64) -> I64:
+    """Every number of every range [low, high), range after range."""
+    sizes = high - low
+    return np.repeat(low - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+
+
 def ranges(low: I64, high: I64) -> tuple[I64, I64]:
-    """Every number of every range [low, high), with the place of its range."""
-    times = high - low
-    each = np.repeat(np.arange(len(times)), times)
-    return each, np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)
+    """The place of its range, and the number itself, for every number of every range [low, high)."""
+    return np.repeat(np.arange(len(low)), high - low), within(low, high)

@@ -29,7 +29,7 @@ from sanitize import mentions, remote_out, tables, tombstones, vault
 from sanitize.cells import Leaf, flatten, leaves
 from sanitize.chosen import ids_left_alone
 from sanitize.decoded import Spans, views
-from sanitize.engines.engine import Done, Engine
+from sanitize.engines.engine import Done, Engine, bytes_of
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, nearest
 from sanitize.forms import tells, write_passes
@@ -42,9 +42,8 @@ from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, comes_later, inside_kept, owned
 from sanitize.progress import Progress, Step, silent
 from sanitize.remote import is_url, shown
-from sanitize.settings import bytes_of
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
-from sanitize.spans import Buffers, code_points
+from sanitize.spans import Buffers, code_points, filled
 
 I64 = npt.NDArray[np.int64]
 _SMALL = 16 << 20  # bytes of shards that are looked at sooner than workers have begun
@@ -77,7 +76,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         counted = here.filter(~pl.Series(unseen[int(low) : int(high)])) if unseen.any() else None
         which = [leaf for leaf in task.leaves if leaf.column in table.column_names]
         for column in cells_of(table, which):
-            texts = column.flat.texts.fill_null("") if column.flat.texts.null_count else column.flat.texts
+            texts = filled(column.flat.texts)
             text_bytes += len(Buffers.of(texts).data)
             for flagged, seen_at, exact in (*_looked_for(parts, texts), *_further(task, parts, texts)):
                 docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no]
@@ -93,7 +92,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                     residual.append(_Residual(docs[rest], cells[rest].astype(np.int64), *span, *value, str(column.leaf)))
         for leaf in leaves(table.schema):
             if leaf not in which:
-                texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
+                texts = filled(flatten(table.column(leaf.column).chunk(0), leaf).texts)
                 text_bytes += len(Buffers.of(texts).data)
                 for flagged, seen_at, _ in _looked_for(parts, texts):
                     leaks += [(str(leaf), names[flagged.kind[form]], -1) for form in seen_at.form]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.spans import Buffers, arrow, cut, matches, ranges, translated
+from sanitize.spans import Buffers, arrow, cut, matches, ranges, translated, within
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -207,7 +207,7 @@ def run_places(words: Words, size: int, *, short: bool = False) -> tuple[I64, I6
     if short:
         many = np.where((counts > 0) & (counts < size), 1, many)
     first = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
-    at = np.arange(first[-1]) + np.repeat(words.first[:-1] - first[:-1], many)
+    at = within(words.first[:-1], words.first[:-1] + many)
     return at, np.minimum(at + size, np.repeat(words.first[1:], many)), first
 
 

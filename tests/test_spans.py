@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize import spans
-from sanitize.spans import Buffers, code_points, cut, cut_nested, first_after, last_before, matches, splice
+from sanitize.spans import Buffers, code_points, cut, cut_nested, filled, first_after, last_before, matches, ranges, splice, within
 
 LETTERS = st.sampled_from(
     ["a", "b", "Z", "7", " ", "\n", "@", "é", "ß", "中", "🙂", "e\u0301", "\u202e", "\x00", "\x01", "\x02", "א", "\U0010ffff"]
@@ -192,3 +192,21 @@ def test_a_byte_before_and_behind_a_place_is_that_of_a_slow_search(data: bytes, 
         before, behind = last_before(buffers, 10, high, low), first_after(buffers, 10, low, high)
     assert before.tolist() == [data.rfind(b"\n", *pair) for pair in pairs]
     assert behind.tolist() == [(data.find(b"\n", *pair) if b"\n" in data[slice(*pair)] else pair[1]) for pair in pairs]
+
+
+def test_a_null_is_an_empty_text_whatever_bytes_lie_under_it() -> None:
+    whole = pa.array(["ab", "hidden", "c"], pa.large_string())
+    _, offsets, data = whole.buffers()
+    some = pa.LargeStringArray.from_buffers(3, offsets, data, pa.py_buffer(b"\x05"))
+    assert some.to_pylist() == ["ab", None, "c"] and len(Buffers.of(some).data) == 9
+    assert bytes(Buffers.of(filled(some)).data) == b"abc" and filled(some).to_pylist() == ["ab", "", "c"]
+    assert filled(whole) is whole, "no copy where there is none"
+
+
+@pytest.mark.parametrize("these", [[], [(3, 5)], [(0, 2), (2, 2), (7, 9), (1, 4)], [(5, 5)]])
+def test_every_number_of_every_range(these: list[tuple[int, int]]) -> None:
+    low, high = np.array(these, np.int64).reshape(-1, 2).T
+    each, number = ranges(low, high)
+    expected = [(at, one) for at, (first, after) in enumerate(these) for one in range(first, after)]
+    assert list(zip(each.tolist(), number.tolist(), strict=True)) == expected
+    assert within(low, high).tolist() == number.tolist() and number.dtype == np.int64

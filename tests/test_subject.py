@@ -19,11 +19,13 @@ import sanitize
 from sanitize import forget, mentions, tombstones
 from sanitize.errors import LeakFound, UsageError
 from sanitize.find.patterns import Patterns
-from sanitize.headers import display_names, header_lines
+from sanitize.headers import header_lines
 from sanitize.keyed import Key
+from sanitize.recipients import display_names
 from sanitize.spans import Buffers
-from sanitize.subject import Subject, subject
+from sanitize.subject import subject
 from sanitize.tombstones import Erased
+from sanitize.whose import Subject
 
 KEY = Key.from_seed(5)
 ANN, ANN2 = "ann.roe@example.com", "aroe77@example.org"

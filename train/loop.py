@@ -90,7 +90,6 @@ class Loop:
     log: Callable[[dict[str, Any]], None] = lambda entry: None
     checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
     state: Callable[[dict[str, Any]], None] = lambda info: None
-    started: float = field(default_factory=time.perf_counter)
 
     def go(self, resumed: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Train to the end, or to where a checkpoint says stop; the numbers of the last state. `resumed` are those to go on from."""

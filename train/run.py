@@ -79,8 +79,6 @@ class _Run:
     progress: Callable[[str], None]
 
     def go(self) -> dict[str, Any]:
-        import torch
-
         recipe, began = self.recipe, time.perf_counter()
         data = read_data(recipe, recipe.data.path)
         validation = read_data(recipe, recipe.data.validation) if recipe.data.validation else None
@@ -102,14 +100,9 @@ class _Run:
         rows = rows_of(mine, recipe, objective, tokenizer, context, labels)
         others = rows_of(beside, recipe, objective, tokenizer, context, labels) if beside is not None else None
         held = rows_of(validation, recipe, objective, tokenizer, context, labels) if validation is not None else None
-        plan, sigma, seed = planned(recipe, rows), 0.0, recipe.run.seed
         if recipe.privacy is not None:
             private.refuse_mixing(model)
-            plan, seed = self._private_plan(rows, data, begun=there is not None)
-            sigma = there["privacy"]["sigma"] if there is not None else private.sigma_of(recipe.privacy, plan)
-            self.progress(
-                f"private: noise multiplier {sigma:.4g}, {plan.steps} steps of {plan.q:.4g} of {plan.count} {recipe.privacy.unit}s"
-            )
+        plan, sigma, seed = self._plan(rows, data, there)
         model.to(self.crew.device)
         objective.open(
             Stage(
@@ -131,44 +124,14 @@ class _Run:
         if there is None and self.crew.leads:
             self._open(identity, data, validation, tokenizer, seen, plan, sigma)
         self.crew.wait()
+        del data, mine, beside, validation  # their texts are needed no more
         optimizer = adamw(model, recipe.run)
-        names = {one: name for name, one in learned(model)}
+        told = _Told(self, model=model, tokenizer=tokenizer, optimizer=optimizer, plan=plan, sigma=sigma, seen=seen)
         state = checkpoint.newest_state(self.folder / "state")
         if state is not None:
-            checkpoint.load_state(state["path"], model=model, optimizer=optimizer, names=names)
+            checkpoint.load_state(state["path"], model=model, optimizer=optimizer, names=told.names)
             state = {key: state[key] for key in ("step", "tokens", "seconds", "logged", "since", "stopped")}
             self.progress(f"resumed after step {state['step']} of {plan.steps}")
-        first = pc.sort_indices(seen.column("first_step"))
-        first_seen = seen.column("first_step").take(first).to_numpy()
-
-        def spent(steps: int) -> dict[str, Any]:
-            """What a checkpoint says of its privacy, in a private run."""
-            if recipe.privacy is None or not isinstance(plan, private.Poisson):
-                return {}
-            told = private.told(recipe, plan, sigma, steps=steps)
-            return {"privacy": {key: told[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
-
-        def keep(info: dict[str, Any]) -> Path:
-            known = int(np.searchsorted(first_seen, info["step"], side="right"))
-            return checkpoint.write(
-                self.folder / "checkpoints",
-                model=model,
-                tokenizer=tokenizer,
-                info={**info, "documents_seen": known, "recipe_hash": recipe.hash(), **spent(info["step"])},
-            )
-
-        def at_mark(info: dict[str, Any]) -> bool:
-            if not self.crew.leads:
-                return False
-            path = keep(info)
-            self.progress(
-                f"step {info['step']} of {plan.steps}, epoch {info['epoch']:.2f}: loss {info['train_loss']:.4f}"
-                + ("" if info["validation_loss"] is None else f", validation {info['validation_loss']:.4f}")
-            )
-            model.eval()
-            with torch.no_grad():
-                return bool(self.hook(Moment(path, read_json(path / "checkpoint.json") or {}, model, tokenizer)))
-
         loop = Loop(
             model=model,
             optimizer=optimizer,
@@ -180,45 +143,30 @@ class _Run:
             validation=held,
             privacy=recipe.privacy,
             sigma=sigma,
-            log=lambda entry: checkpoint.append_log(self.folder / "log.jsonl", entry) if self.crew.leads else None,
-            checkpoint=at_mark,
-            state=lambda info: (
-                checkpoint.write_state(self.folder / "state", model=model, optimizer=optimizer, names=names, info=info)
-                if self.crew.leads
-                else None
-            ),
+            log=told.log,
+            checkpoint=told.at_mark,
+            state=told.state,
         )
         if self.crew.leads:
             checkpoint.cut_log(self.folder / "log.jsonl", state["step"] if state else 0)
             if state is None:
-                keep(loop.told(0, 0, None))
+                told.keep(loop.told(0, 0, None))
         last = loop.go(state)
-        marks = [0, *(mark for mark in plan.marks(recipe.run.checkpoint_every) if mark <= last["step"])]
-        summary = {
-            "steps": last["step"],
-            "checkpoints": [checkpoint.name_of(mark) for mark in marks],
-            "final": checkpoint.name_of(marks[-1]),
-            "tokens": last["tokens"],
-            "seconds": round(max(last["seconds"], time.perf_counter() - began if state is None else 0.0), 3),
-            "documents": int(pc.sum(pc.less_equal(seen.column("first_step"), last["step"])).as_py() or 0),
-            "stopped_early": last["stopped"],
-            "recipe_hash": recipe.hash(),
-        }
-        if isinstance(plan, private.Poisson):
-            summary["privacy"] = private.told(recipe, plan, sigma, steps=last["step"], stopped=last["stopped"])
-            write_json(self.folder / "recipe.json", {**(read_json(self.folder / "recipe.json") or {}), "privacy": summary["privacy"]})
+        summary = told.summary(last, max(last["seconds"], time.perf_counter() - began if state is None else 0.0))
         if self.crew.leads:
             write_json(self.folder / "train.json", summary)
         self.crew.wait()
         (self.folder / KEY).unlink(missing_ok=True)
         return summary
 
-    def _private_plan(self, rows: Rows, data: Documents, *, begun: bool) -> tuple[private.Poisson, int]:
-        """The plan of a private run, and the seed of what its objective draws; both from the run's secret key."""
+    def _plan(self, rows: Rows, data: Documents, there: Mapping[str, Any] | None) -> tuple[Plan, float, int]:
+        """The plan of the run, its noise multiplier, and the seed of what its objective draws; in a private run plan and seed are from the
+        run's secret key."""
         recipe, settings = self.recipe, self.recipe.privacy
-        assert settings is not None, "a private run"
+        if settings is None:
+            return planned(recipe, rows), 0.0, recipe.run.seed
         seed = settings.insecure_seed
-        draws = secret(self.folder / KEY, begun=begun) if seed is None else insecure(seed)
+        draws = secret(self.folder / KEY, begun=there is not None) if seed is None else insecure(seed)
         users = data.table.column("user") if settings.unit == "user" else None
         plan = private.Poisson(
             rows=len(rows),
@@ -233,7 +181,9 @@ class _Run:
             raise UsageError(f"run.batch = {plan.batch}: the expected number of units of a step; the data has only {plan.count}")
         if settings.delta * plan.count >= 1:
             raise UsageError(f"privacy.delta = {settings.delta:g} is 1 of {plan.count} units or more, and protects none; use less")
-        return plan, draws.seed("objective")
+        sigma = there["privacy"]["sigma"] if there is not None else private.sigma_of(settings, plan)
+        self.progress(f"private: noise multiplier {sigma:.4g}, {plan.steps} steps of {plan.q:.4g} of {plan.count} {settings.unit}s")
+        return plan, sigma, draws.seed("objective")
 
     def _there(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
         """The recipe.json that lies in the folder, if it is of this recipe and data; UsageError if it is of another."""
@@ -291,6 +241,78 @@ class _Run:
                 },
             },
         )
+
+
+class _Told:
+    """What a run writes of itself while it goes: its log, checkpoints and states, by the first of its processes alone."""
+
+    def __init__(self, run: _Run, *, model: Any, tokenizer: Any, optimizer: Any, plan: Plan, sigma: float, seen: pa.Table) -> None:
+        self._run, self._model, self._tokenizer, self._optimizer = run, model, tokenizer, optimizer
+        self._plan, self._sigma = plan, sigma
+        self._first_seen = seen.column("first_step").to_numpy()  # of each document, ascending
+        self.names = {one: name for name, one in learned(model)}
+
+    def log(self, entry: dict[str, Any]) -> None:
+        """One more line of log.jsonl."""
+        if self._run.crew.leads:
+            checkpoint.append_log(self._run.folder / "log.jsonl", entry)
+
+    def state(self, info: dict[str, Any]) -> None:
+        """What the run can be gone on with from here."""
+        if self._run.crew.leads:
+            checkpoint.write_state(self._run.folder / "state", model=self._model, optimizer=self._optimizer, names=self.names, info=info)
+
+    def keep(self, info: dict[str, Any]) -> Path:
+        """A checkpoint, with what it has seen and spent."""
+        recipe, spent = self._run.recipe, {}
+        if recipe.privacy is not None and isinstance(self._plan, private.Poisson):
+            told = private.told(recipe, self._plan, self._sigma, steps=info["step"])
+            spent = {"privacy": {key: told[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
+        return checkpoint.write(
+            self._run.folder / "checkpoints",
+            model=self._model,
+            tokenizer=self._tokenizer,
+            info={**info, "documents_seen": self._documents(info["step"]), "recipe_hash": recipe.hash(), **spent},
+        )
+
+    def at_mark(self, info: dict[str, Any]) -> bool:
+        """A checkpoint, and whether the hook says stop there."""
+        import torch
+
+        if not self._run.crew.leads:
+            return False
+        path = self.keep(info)
+        self._run.progress(
+            f"step {info['step']} of {self._plan.steps}, epoch {info['epoch']:.2f}: loss {info['train_loss']:.4f}"
+            + ("" if info["validation_loss"] is None else f", validation {info['validation_loss']:.4f}")
+        )
+        self._model.eval()
+        with torch.no_grad():
+            return bool(self._run.hook(Moment(path, read_json(path / "checkpoint.json") or {}, self._model, self._tokenizer)))
+
+    def summary(self, last: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """What stands in train.json; in a private run recipe.json says what it spent, too."""
+        recipe, plan = self._run.recipe, self._plan
+        marks = [0, *(mark for mark in plan.marks(recipe.run.checkpoint_every) if mark <= last["step"])]
+        summary = {
+            "steps": last["step"],
+            "checkpoints": [checkpoint.name_of(mark) for mark in marks],
+            "final": checkpoint.name_of(marks[-1]),
+            "tokens": last["tokens"],
+            "seconds": round(seconds, 3),
+            "documents": self._documents(last["step"]),
+            "stopped_early": last["stopped"],
+            "recipe_hash": recipe.hash(),
+        }
+        if isinstance(plan, private.Poisson):
+            summary["privacy"] = private.told(recipe, plan, self._sigma, steps=last["step"], stopped=last["stopped"])
+            path = self._run.folder / "recipe.json"
+            write_json(path, {**(read_json(path) or {}), "privacy": summary["privacy"]})
+        return summary
+
+    def _documents(self, steps: int) -> int:
+        """How many documents so many steps have shown."""
+        return int(np.searchsorted(self._first_seen, steps, side="right"))
 
 
 def tokenizer_of(recipe: Recipe, data: Documents) -> Any:

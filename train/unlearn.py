@@ -91,16 +91,11 @@ class Stages:
         `request` is a file of document ids; ids that were forgotten already change nothing. Raises UsageError for an id that does not
         exist, for nothing left to train on, for a base model of other documents, and where nothing says how a base model is made.
         """
-        documents = read(self.data, text=self.recipe.data.text_column, doc_id=self.recipe.data.id_column)
-        both = self._forgotten() | (_ids(request) if request is not None else set())
-        if request is not None and named(documents.doc_ids, request).all() or both >= set(documents.doc_ids.to_pylist()):
-            raise UsageError(f"{self.out}: after this request no document is left to train on; the base model is what remains")
         self._askable()
-        self._fitting(documents)
+        both = self._forgotten() | (_ids(request) if request is not None else set())
+        self._fitting(request, both)
         epochs = self._epochs()
         base, checkpoint = self._base(epochs)
-        if base is not None:
-            same_documents(base, documents)
         half = {} if epochs is None else {"epochs": -(-epochs["base"] // 2)}
         tuned = _with(self.recipe, base=None, run=half, model={"path": str(checkpoint), "arch": None}, data={"path": str(self.data)})
         stages = {"full": self._fit("full", tuned, hook=self.hook)}
@@ -122,29 +117,40 @@ class Stages:
         return told
 
     def _askable(self) -> None:
-        """UsageError where nothing says how a base model is made, before anything is trained."""
-        settings = self.recipe.base
+        """UsageError where nothing says how a base model is made, or for what documents, before anything is trained."""
+        settings, data = self.recipe.base, self.recipe.data
         if settings is None:
             raise UsageError(f"recipe {self.recipe.name} has no table [base], which says how a base model is made; dp2unlearning has one")
+        for name, said in (("limit", data.limit), ("leave_out", data.leave_out)):
+            if said:
+                raise UsageError(
+                    f"recipe {self.recipe.name}: data.{name}: stages are of all documents of {self.data}; give a smaller folder"
+                )
         made = read_json(self.out / "base" / "train.json")
         if self.model is None and self.rewritten is None and settings.privacy is None and made is None:
             raise UsageError(
                 "stage A needs rewritten texts (--rewritten), DP-SGD (a table [base.privacy] in the recipe), or a base model (--model)"
             )
 
-    def _fitting(self, documents: Documents) -> None:
-        """UsageError where the base model, or the texts that it is to be made of, are of other documents; before anything is trained."""
-        if self.model is not None:
-            kept = trained(self.model)
-            if kept is not None:
-                same_documents(kept, documents)
-        elif self.rewritten is not None:
-            other = read(self.rewritten, text=self.recipe.data.text_column, doc_id=self.recipe.data.id_column)
+    def _fitting(self, request: str | Path | None, both: set[str]) -> None:
+        """UsageError where a request, the base model, or the texts that it is to be made of, are of other documents than the data, or none
+        is left; before anything is trained, and without the texts in memory while it is."""
+        documents = self._read(self.data)
+        if request is not None and named(documents.doc_ids, request).all() or both >= set(documents.doc_ids.to_pylist()):
+            raise UsageError(f"{self.out}: after this request no document is left to train on; the base model is what remains")
+        kept = trained(self.model) if self.model is not None else read_json(self.out / "base" / "recipe.json")
+        if kept is not None:
+            same_documents(kept, documents)
+        elif self.rewritten is not None and self.model is None:
+            other = self._read(self.rewritten)
             if other.ids_sha256 != documents.ids_sha256:
                 raise UsageError(
                     f"{self.rewritten}: holds other documents ({len(other)}) than {self.data} ({len(documents)}); "
                     "rewritten texts have the doc_ids of the raw ones, one for one"
                 )
+
+    def _read(self, path: Path) -> Documents:
+        return read(path, text=self.recipe.data.text_column, doc_id=self.recipe.data.id_column)
 
     def _epochs(self) -> dict[str, Any] | None:
         """How many epochs stage A has, and its half, by the pilot; None where the recipe says how many. `learned` is false where the pilot

@@ -108,7 +108,7 @@ def people(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> Pe
         }
         roles = Roles(text=("text",), user="user_id")
     else:
-        tables = by_person(pq.read_table(asked.data), size, seed, asked)
+        tables = by_person(pq.read_table(asked.data), seed, asked)
         roles = Roles(text=(asked.text_column,), user=asked.user_column, id="doc_id")
     for name, table in tables.items():
         sources[name] = folder / "raw" / f"{name}.parquet"
@@ -146,7 +146,7 @@ def blacklist_of(told: dict[str, Any]) -> Path:
     return Path(told["work"]) / "runs" / told["plan_hash"] / "vault" / "blacklist"
 
 
-def by_person(table: pa.Table, size: Size, seed: int, asked: argparse.Namespace) -> dict[str, pa.Table]:
+def by_person(table: pa.Table, seed: int, asked: argparse.Namespace) -> dict[str, pa.Table]:
     """Your own documents in two halves, all of a person's in the same; the columns that are needed, with an id."""
     table = some(slim(table, asked), asked.documents)
     users = table[asked.user_column]

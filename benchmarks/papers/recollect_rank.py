@@ -251,9 +251,13 @@ class Told:
             parts.append(pl.concat(tables))
         return cls(*parts)
 
-    def top1(self, criterion: str, b: float = 1.0, column: str = "hit") -> float:
+    def top1(self, criterion: str, b: float = 1.0) -> float:
         """Accuracy of the first candidate."""
-        return rr.accuracy(rr.answers(self.keys, self.worth, rr.ranked(self.losses, criterion, b)), column)
+        return rr.accuracy(rr.answers(self.keys, self.worth, rr.ranked(self.losses, criterion, b)))
+
+    def top1s(self, b: float) -> dict[str, float]:
+        """The same by each criterion, those of the paper first."""
+        return {name: self.top1(name, b) for name in (*rr.CRITERIA, *rr.VOTES)}
 
     def recall(self, queries: int) -> float:
         """The share of keys whose value was said in the first so many queries."""
@@ -301,7 +305,7 @@ def criteria(seeds: Sequence[Seed], attack: Attack, size: str) -> dict[str, Crit
     weight = [seed.victims["baseline"].keys.height for seed in seeds]
     before = {name: float(np.average([seed.before[name] for seed in seeds], weights=weight)) for name in seeds[0].before}
     best = max(before[name] for name in ("direct", "tab", "p2p"))
-    top = {name: told.top1(name, attack.b) for name in (*rr.CRITERIA, *rr.VOTES)}
+    top = told.top1s(attack.b)
     voted = max(best, before["p2p_votes"], 1 / told.keys.height)  # the attacks before it, P2P by votes as well
     strangers, as_victim = (Told.together([getattr(seed, name) for seed in seeds]) for name in ("strangers", "as_victim"))
     small = size != "gpu"  # the attack is behind there; `ci`, which must pass, reports it only, and `cpu` fails by it
@@ -345,15 +349,14 @@ def criteria(seeds: Sequence[Seed], attack: Attack, size: str) -> dict[str, Crit
             value=as_victim.top1("partial"), paper="not measured", threshold=0.02, above=False, headline=False,
         ),
     }  # fmt: skip
-    whole = told.top1("biased", attack.b)
+    assert top["biased"] > 0, "the baseline gives nothing back: nothing can be compared; train for more exposures"
+    first = seeds[0].victims["baseline"].top1("biased", attack.b)
     for name in seeds[0].victims:
         if name != "baseline":
-            first = seeds[0].victims["baseline"].top1("biased", attack.b)
             found[f"top1_left_{name}"] = Criterion(
                 value=seeds[0].victims[name].top1("biased", attack.b) / first if first else 0.0, paper="not measured", threshold=0.5,
                 above=False, headline=False, note="of the baseline's top-1 accuracy at the first seed",
             )  # fmt: skip
-    assert whole > 0, "the baseline gives nothing back: nothing can be compared; train for more exposures"
     return found
 
 
@@ -361,28 +364,12 @@ def tables(seeds: Sequence[Seed], attack: Attack, curve: Sequence[tuple[float, f
     """What stands beside the criteria."""
     told = Told.together([seed.victims["baseline"] for seed in seeds])
     whole = metric.summary(told.keys, told.worth, told.losses, attack)
-    names = list(seeds[0].victims)
+    attacked = {name: [seed.victims[name] for seed in seeds if name in seed.victims] for name in seeds[0].victims}
+    attacked |= {"strangers": [seed.strangers for seed in seeds], "reference as victim": [seed.as_victim for seed in seeds]}
     rows = []
-    for name in names:
-        one = Told.together([seed.victims[name] for seed in seeds if name in seed.victims])
-        rows.append(
-            {
-                "victim": name,
-                "keys": one.keys.height,
-                "recall": one.recall(attack.queries),
-                **{c: one.top1(c, attack.b) for c in (*rr.CRITERIA, *rr.VOTES)},
-            }
-        )
-    for name, kept in (("strangers", [seed.strangers for seed in seeds]), ("reference as victim", [seed.as_victim for seed in seeds])):
-        one = Told.together(kept)
-        rows.append(
-            {
-                "victim": name,
-                "keys": one.keys.height,
-                "recall": one.recall(attack.queries),
-                **{c: one.top1(c, attack.b) for c in (*rr.CRITERIA, *rr.VOTES)},
-            }
-        )
+    for name, several in attacked.items():
+        one = Told.together(several)
+        rows.append({"victim": name, "keys": one.keys.height, "recall": one.recall(attack.queries), **one.top1s(attack.b)})
     return {
         "victims": rows,
         "baselines": [{"seed": number, **seed.before} for number, seed in enumerate(seeds)],

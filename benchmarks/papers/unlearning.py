@@ -42,7 +42,6 @@ from train.recipe import Recipe
 from train.unlearn import Stages, forget
 
 APPROXIMATE = {"GA": "ga", "GD": "gd", "KL": "kl", "PO": "idk", "DPO": "dpo"}
-STAGED = ("DP2U-MLM", "DP2U-SGD")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,6 @@ from ..model import Model
 from ..run import Checkpoint, Run
 from .task import rouge
 
-_KEPT = ("retain", "real_authors", "world_facts")
-
 
 @dataclass(frozen=True, repr=False)
 class Question:

@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
-from sanitize.headers import WELL_KNOWN, header_lines, recipients
+from sanitize.headers import WELL_KNOWN, header_lines
 from sanitize.keyed import Key
 from sanitize.part import Batch, Counts, Editor, Policy, Sight, Whole
+from sanitize.recipients import recipients
 from sanitize.repeats import that_repeat
 from sanitize.spans import Buffers
 

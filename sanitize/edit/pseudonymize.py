@@ -32,12 +32,13 @@ import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
 from sanitize import persons, tables
+from sanitize.drawn import more
 from sanitize.errors import PlanError, ResourceError
-from sanitize.keyed import U64, Draws, Key, pick, siphash, value_ids
-from sanitize.kinds.kind import Kind, digits, grid, table_of, ungrid
+from sanitize.keyed import U64, Draws, Key, siphash, value_ids
+from sanitize.kinds.kind import Kind, digits, grid, ungrid
 from sanitize.kinds.kind import kind as kind_named
 from sanitize.part import Batch, Counts, LinkingEditor
-from sanitize.spans import arrow
+from sanitize.spans import arrow, table_of
 
 I64 = npt.NDArray[np.int64]
 _RESERVED = 8  # attempts in ranges that belong to nobody, which are small
@@ -341,10 +342,10 @@ def _faked(one: Kind, values: pl.Series, draws: Draws, attempt: int, reserved: b
     fakes = one.fake(values, draws, reserved and attempt < _RESERVED)
     if attempt < _EXTEND_AFTER:
         return arrow(fakes)
-    more = pl.Series(pick(draws.pair(1 << 20)[0], 10 ** min(attempt - _EXTEND_AFTER + 1, 9)).astype(str), dtype=pl.String).alias("more")
-    frame = pl.DataFrame({"fake": fakes, "more": more})
+    longer_by = pl.Series("more", more(draws.pair(1 << 20)[0], attempt - (_EXTEND_AFTER - 1)))
+    frame = pl.DataFrame({"fake": fakes, "more": longer_by})
     halves = fakes.str.extract_groups(r"\A(?<before>[^A-Za-z0-9]*[A-Za-z0-9]+)(?<after>[\s\S]*)\z").struct.unnest()
-    inner = halves.with_columns(more).select(pl.concat_str("before", "more", "after")).to_series().fill_null("")
+    inner = halves.with_columns(longer_by).select(pl.concat_str("before", "more", "after")).to_series().fill_null("")
     outer = frame.select(pl.concat_str("fake", "more")).to_series()
     for longer in (inner, outer):
         fakes = pl.select(pl.when(_valid(one, longer)).then(longer).otherwise(fakes)).to_series()

@@ -38,7 +38,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
 from sanitize import persons
-from sanitize.drawn import DrawnPart, Store, curated_store, entries_of
+from sanitize.drawn import DrawnPart, Store, curated_store, entries_of, more
 from sanitize.errors import PlanError
 from sanitize.keyed import Draws, Key, pick, siphash, value_ids
 from sanitize.kinds.kind import Kind
@@ -362,8 +362,7 @@ class Rmft(LinkingEditor):
                 usable &= fits
                 pieces += [between["dot"].take(pa.array(of)), tld]
             if stage >= _EXTEND_AFTER:
-                size = 10 ** np.minimum(np.asarray(attempt, np.uint64) - np.uint64(_EXTEND_AFTER - 1), np.uint64(9))
-                digits = pa.array(pick(draws.pair(3)[0], size).astype(str), pa.large_string())
+                digits = more(draws.pair(3)[0], attempt - (_EXTEND_AFTER - 1))
                 # the local part takes the digits, unless it is the anchor of an address that has no other
                 at_last, at_domain = ~alone & (anchor != 1), alone & (anchor == 0)
                 pieces[0] = pc.if_else(

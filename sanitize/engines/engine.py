@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from sanitize.errors import UsageError
 
 T = TypeVar("T")
 
@@ -55,6 +58,22 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give everything back. An engine is used once."""
+
+
+def size_of(text: str) -> int | None:
+    """The bytes that a size such as 500MB or 1.5GB says; None for what is none."""
+    said = re.fullmatch(r"([1-9][0-9]*(?:\.[0-9]+)?) ?([KMGT])i?B", text)
+    return int(float(said[1]) * 1024 ** ("KMGT".index(said[2]) + 1)) if said else None
+
+
+def bytes_of(memory_limit: str) -> int:
+    """The bytes of a memory limit as it is given. UsageError for what is no size."""
+    if re.fullmatch(r"[1-9][0-9]*(?:\.[0-9]+)? ?%", memory_limit):
+        return 1 << 30  # DuckDB's alone is a share of the machine
+    size = size_of(memory_limit)
+    if size is None:
+        raise UsageError(f"--memory-limit {memory_limit}: expected a size such as 500MB or 4GB")
+    return size
 
 
 _PARTS = ("engine", "child", "dialect", "session")  # what engines are made of

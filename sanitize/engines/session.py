@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sanitize.engines.engine import bytes_of
 from sanitize.errors import MissingExtra, UsageError
 
 JAVA, LEAST = 17, 4  # what Spark 4 runs on, and the first version with all calls that are made here
@@ -167,14 +168,12 @@ def begin(workers: int, spill: Path, memory_limit: str, master: str | None, remo
 
 def _of_one_machine(workers: int, spill: Path, memory_limit: str) -> dict[str, str]:
     """What a session of this machine alone is told: loopback, no pages, no logs, and all that it spills in WORK."""
-    size = re.fullmatch(r"([0-9.]+) ?([KMGT])i?B", memory_limit)
-    megabytes = int(float(size[1]) * 1024.0 ** ("KMGT".index(size[2]) - 1)) if size else 1024
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.log.level": "OFF",
-        "spark.driver.memory": f"{max(megabytes, 1024)}m",
+        "spark.driver.memory": f"{max(bytes_of(memory_limit) >> 20, 1024)}m",
         "spark.driver.extraJavaOptions": "-XX:-UsePerfData",
         "spark.local.dir": str(spill.resolve()),
         "spark.sql.warehouse.dir": str(spill.resolve() / "warehouse"),

@@ -27,7 +27,7 @@ from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import every_kind
 from sanitize.matcher import Flagged, Matches, respelled
 from sanitize.part import Column, Finder, Spans
-from sanitize.spans import I64, Buffers, among, arrow, ascii_lower, cut_nested
+from sanitize.spans import I64, Buffers, among, arrow, ascii_lower, cut_nested, table_of
 
 NAME = "known"
 SURE = 0.9  # names of this score or more were told by a header line, and are looked for everywhere
@@ -46,7 +46,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _TOLD = (pl.lit(_MINED, pl.Float32).alias("score"), pl.lit(None, pl.String).alias("spelled"))
-_WHITE = np.isin(np.arange(256), list(b" \t\n\v\f\r"))
+_WHITE = table_of(b" \t\n\v\f\r")
 
 
 class Known(Finder):

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import PrivateAttr
 
-from sanitize.headers import HeaderLines, display_spans, header_lines
+from sanitize.headers import HeaderLines, header_lines
 from sanitize.keyed import Key, value_ids
 from sanitize.kinds.kind import kind
 from sanitize.kinds.person import plain
@@ -49,7 +49,8 @@ from sanitize.lexicon import (
     lexicon,
 )
 from sanitize.part import Column, Finder, Spans
-from sanitize.spans import I64, Buffers, among, arrow, cut, ranges
+from sanitize.recipients import display_spans
+from sanitize.spans import I64, Buffers, among, arrow, cut, ranges, table_of
 from sanitize.words import Spoken, spoken
 
 Mask = npt.NDArray[np.bool_]
@@ -118,7 +119,7 @@ def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I
     local = pl.Series(cut(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
     form = kind(_PERSON).normalise(names.gather(rows))
     close = alike(form, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
-    good = np.flatnonzero(_personal(names.gather(rows), close)) if len(rows) else np.empty(0, np.int64)
+    good = np.flatnonzero(_personal(names.gather(rows))) if len(rows) else np.empty(0, np.int64)
     if not len(good):
         nothing = np.empty(0, np.int64)
         return nothing, nothing, np.empty(0), _NO_LINKS
@@ -130,9 +131,9 @@ def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I
     return begin[rows], end[rows], np.full(len(rows), BESIDE), links
 
 
-def _personal(names: pl.Series, alike: Mask) -> Mask:
-    """True for display names that are a person's: one word of it is a listed name, or none is a common word and the name
-    and its address are `alike`; and none says a firm or a body."""
+def _personal(names: pl.Series) -> Mask:
+    """True for display names that are a person's: a word of it is a listed name that is no common word, or it is a given name and one
+    more word, or none of it is a common word; and none says a firm or a body."""
     column = arrow(names)
     seen = spoken(Buffers.of(column))
     flags = lexicon().flags_of(seen.hashes)
@@ -214,14 +215,13 @@ class _Words:
         return found
 
 
-_UPPER = (np.arange(256) >= 65) & (np.arange(256) <= 90)
-_LOWER = (np.arange(256) >= 97) & (np.arange(256) <= 122)
-_DIGIT = (np.arange(256) >= 48) & (np.arange(256) <= 57)
-_TIGHT = np.isin(np.arange(256), list(b"-'"))
-_ENDS, _OPENS = (np.isin(np.arange(256), list(signs)) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
-_STARTS = np.isin(np.arange(256), list(b";:\n\r\t(<[\"'|>"))
+_UPPER, _LOWER = (table_of(bytes(range(first, first + 26))) for first in b"Aa")
+_DIGIT = table_of(b"0123456789")
+_TIGHT = table_of(b"-'")
+_ENDS, _OPENS = (table_of(signs) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
+_STARTS = table_of(b";:\n\r\t(<[\"'|>")
 _COMMA, _DOT, _COLON, _SLASH = ord(","), ord("."), ord(":"), ord("/")
-_SIGN = np.isin(np.arange(256), list(b",!:;.\n\r-"))
+_SIGN = table_of(b",!:;.\n\r-")
 
 
 # how abbreviations begin that are no initials: `U.S. Attorney`, `P.S. Zyqwert`, `C.O.D.`
@@ -323,11 +323,11 @@ class _Prose:
         score[(words == 1) & w.upper[start] & ((w.stop - w.start)[start] <= 3) & (told[start] == 0)] = 0
         good = score > 0
         start, end, score = start[good], end[good], score[good]
-        turned = self._turned(opens, link, run_end)
+        turned = self._turned(opens, run_end)
         if len(turned[0]):
             start, end, score = _with(*turned, start, end, score)
         start, end, score = _with(start, end, score, *self._parts(start, end, score))
-        start, end, score = _with(start, end, score, *self._lower(start, end))
+        start, end, score = _with(start, end, score, *self._lower())
         return w.start[start], w.stop[end], score
 
     def _lettered(self, link: Mask) -> Mask:
@@ -353,7 +353,7 @@ class _Prose:
             found[rows] = shown.str.contains(ROMANIZED).to_numpy()
         return found
 
-    def _turned(self, opens: Mask, link: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _turned(self, opens: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
         """`Roe, Ann` and `Roe, Ann B.`: a surname, behind its comma a given name, and the end of an entry; a surname that is a given
         name too must begin one (`Anna, Peter` in a sentence are two people)."""
         w = self.w
@@ -464,7 +464,7 @@ class _Prose:
         rows = rows[np.isin(mixed[rows], mixed[words])] if len(words) else rows[:0]
         return rows, rows, np.full(len(rows), PART)
 
-    def _lower(self, start: I64, end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _lower(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
         """Two listed names side by side in lower case, the first of them a given name; `roe, ann` in a header line; and one behind a
         greeting, or at the end of a line behind `thanks`."""
         w = self.w

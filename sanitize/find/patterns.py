@@ -20,9 +20,9 @@ import pyarrow as pa
 from sanitize.compiled import apart
 from sanitize.headers import Headers, Sections
 from sanitize.keyed import Key, value_ids
-from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted, table_of
+from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted
 from sanitize.regions import Pieces, numeric
-from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, matches
+from sanitize.spans import GONE, I64, Buffers, arrow, code_points, cut, filled, matches, ranges, table_of, within
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -79,11 +79,9 @@ class Patterns:
 
     def run(self, texts: pa.LargeStringArray) -> Found:
         """All occurrences in a column of texts; a null text has none."""
-        if texts.null_count:
-            texts = texts.fill_null("")
-        buffers = Buffers.of(texts)
+        buffers = Buffers.of(filled(texts))
         spans, where = self._search(buffers, fields=True)
-        spans = self._look_inside(buffers, spans)
+        spans = self._look_inside(spans)
         text_no, starts, stops, which, origin = spans.text_no, spans.starts, spans.stops, spans.which, spans.origin
         if not spans.sorted:
             # two sorted runs, which a stable sort of one key merges; a batch has fewer than 2^31 bytes
@@ -297,7 +295,7 @@ class Patterns:
         back[np.concatenate(order)] = np.arange(len(kind))
         return Distinct(kind, value, pa.concat_arrays(forms).take(pa.array(back)), ids)
 
-    def _look_inside(self, buffers: Buffers, spans: _Spans) -> _Spans:
+    def _look_inside(self, spans: _Spans) -> _Spans:
         """What stands inside values such as URLs, added to the spans."""
         numbers = [self._index[name] for name in _INSIDE if name in self._index]
         outer = np.flatnonzero(np.isin(spans.distinct.kind, numbers))
@@ -312,9 +310,8 @@ class Patterns:
         order = np.argsort(spans.which, kind="stable")
         low = np.searchsorted(spans.which[order], outer[inner.text_no], side="left")
         high = np.searchsorted(spans.which[order], outer[inner.text_no], side="right")
-        times = high - low
-        each = np.repeat(np.arange(len(times)), times)
-        holding = order[np.repeat(low, times) + np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)]
+        each, place = ranges(low, high)
+        holding = order[place]
         base = spans.starts[holding] - inside.offsets[inner.text_no[each]]
         held = _Spans(
             spans.text_no[holding],
@@ -387,19 +384,13 @@ def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:
     if not len(starts):
         return buffers
     data = buffers.data.copy()
-    data[_places(starts, stops)] = GONE
+    data[within(starts, stops)] = GONE
     return Buffers(data, buffers.offsets)
-
-
-def _places(low: I64, high: I64) -> I64:
-    """Every number of every range [low, high), range after range."""
-    sizes = high - low
-    return np.repeat(low - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
 
 
 def _window(buffers: Buffers, low: I64, high: I64) -> pl.Series:
     """The bytes of each range, whether ranges overlap or not; those beyond ASCII as blanks."""
-    return _plain(buffers.data[_places(low, high)], high - low)
+    return _plain(buffers.data[within(low, high)], high - low)
 
 
 def _plain(data: U8, sizes: I64) -> pl.Series:
@@ -409,13 +400,13 @@ def _plain(data: U8, sizes: I64) -> pl.Series:
 
 def _before(buffers: Buffers, low: I64, high: I64) -> tuple[pl.Series, pl.Series]:
     """The same, and the bytes of each range in their own letters, but for those of a character that began before it."""
-    data = buffers.data[_places(low, high)]
+    data = buffers.data[within(low, high)]
     plain = _plain(data, high - low)
     if not (data > 127).any():
         return plain, plain
     for _ in range(3):  # a character has up to three bytes behind its first
         low = low + ((low < high) & ((buffers.data[np.minimum(low, len(buffers.data) - 1)] & 0xC0) == 0x80))
-    return plain, parted(buffers.data[_places(low, high)], np.concatenate([[0], np.cumsum(high - low)]))
+    return plain, parted(buffers.data[within(low, high)], np.concatenate([[0], np.cumsum(high - low)]))
 
 
 def _together(found: list[Sections]) -> Sections:

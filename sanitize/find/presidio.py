@@ -41,7 +41,7 @@ from sanitize.keyed import Key
 from sanitize.kinds.kind import every_kind
 from sanitize.part import Column, Finder, Spans
 from sanitize.shards import tree_sha256
-from sanitize.spans import I64, Buffers, among, bytes_at, matches
+from sanitize.spans import I64, Buffers, among, bytes_at, matches, table_of
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
 # recognisers whose every match holds a digit or an @, and has no white space next to a character of a word at its edges (held by a test)
@@ -52,7 +52,7 @@ _ANCHOR = r"[\p{Nd}@]"
 _BEFORE, _AFTER = 512, 128
 _GLINER = {"person": "PERSON", "organization": "ORGANIZATION", "location": "LOCATION"}
 _AS_WRITTEN = "words_as_written"
-_WHITE = np.isin(np.arange(256), list(b" \t\n\v\f\r"))
+_WHITE = table_of(b" \t\n\v\f\r")
 
 
 class Presidio(Finder):

@@ -231,7 +231,14 @@ def test_stages_that_cannot_be(data: Path, rewritten: Path, corpus: Any, recipe:
     with pytest.raises(UsageError, match=r"rewritten.*holds other documents \(30\) than .*other.jsonl \(20\)"):
         stages(recipe, corpus("other.jsonl", count=20), tmp_path / "out", rewritten=rewritten).go()
     assert not (tmp_path / "out").exists(), "texts of another corpus, too"
+    for name, said in (("limit", 20), ("leave_out", str(tmp_path / "one.txt"))):
+        fewer = Recipe.of({**made.recipe.resolved(), "data": {**made.recipe.resolved()["data"], name: said}})
+        with pytest.raises(UsageError, match=rf"data\.{name}: stages are of all documents of"):
+            Stages(recipe=fewer, data=data, out=tmp_path / "out", rewritten=rewritten).go()
+    assert not (tmp_path / "out").exists(), "no base is made of some documents, which would be refused once it stands"
     made.go()
+    with pytest.raises(UsageError, match=r"other.jsonl: holds other documents \(20\) than those the model was trained on \(30\)"):
+        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "out").go()
     with pytest.raises(UsageError, match="no document is left"):
         made.go(ids(tmp_path / "all.txt", *(f"m{at}" for at in range(30))))
     assert not (tmp_path / "out" / "requests").exists()
