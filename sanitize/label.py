@@ -27,6 +27,7 @@ from sanitize.errors import UsageError, nearest
 from sanitize.kinds.kind import bringing, every_kind
 from sanitize.notebook import Told
 from sanitize.recapture import MORE, TWO, Z, chapman, histories, met, together
+from sanitize.remote import local_path
 from sanitize.shards import Documents, cells_of, read_json, write_lines
 from sanitize.sought import customs_in
 
@@ -62,7 +63,7 @@ def label(
     if against is not None:
         others = [against] if isinstance(against, str | Path) else against
         return Told("label", _estimated(work, [Path(one) for one in others]))
-    target = Path(out) if out is not None else work / "labels" / "sample.jsonl"
+    target = local_path(out) if out is not None else work / "labels" / "sample.jsonl"
     if target.exists():
         raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
     if n < 1:

@@ -46,6 +46,16 @@ def is_url(place: object) -> bool:
     return isinstance(place, str) and _URL.match(place) is not None
 
 
+def local_path(place: str | Path) -> Path:
+    """The path that somebody named; UsageError where it is a URL, which as a path would be a folder called `s3:`."""
+    if is_url(place):
+        raise UsageError(
+            f"{shown(str(place))}: is a URL, and a place on this machine is expected here; INPUT and OUT of `sanitize run` may be URLs, "
+            "and OUT of `sanitize verify`"
+        )
+    return Path(place)
+
+
 def shown(url: str) -> str:
     """A URL as it may be printed and stored: without user, password, query and fragment (a container of Azure stays)."""
     parts = urlsplit(url)

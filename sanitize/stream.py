@@ -45,6 +45,7 @@ from sanitize.lock import locked
 from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import hashed
+from sanitize.remote import local_path
 from sanitize.seek import Seeker
 from sanitize.seen import Seen
 from sanitize.shards import CellColumn, cells_of, fsync, read_json, write_json
@@ -104,7 +105,7 @@ class Stream:
     def __init__(self, plan: Plan | str, state: Path | str | None, options: Options) -> None:
         self.plan = streamed(load_plan(plan) if isinstance(plan, str) else plan)
         self._sought = self.plan.sought
-        self.options, self._state = options, Path(state) if state is not None else None
+        self.options, self._state = options, local_path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
         self.documents = self.out = self.swept = 0
         self.by_kind: dict[str, dict[str, int]] = {}
