@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
+from sanitize.remote import local_path
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +34,7 @@ def sql(
     """
     import polars as pl
 
-    return pl.DataFrame(answer(Path(work), query, name=name, given=parameters, reveal=reveal, run=run))
+    return pl.DataFrame(answer(local_path(work), query, name=name, given=parameters, reveal=reveal, run=run))
 
 
 def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occurrences", reveal: bool = False) -> pl.DataFrame:
@@ -52,7 +53,7 @@ def status(work: Path | str) -> dict[str, Any]:
     from sanitize.notebook import Told
     from sanitize.shards import read_json
 
-    work = Path(work)
+    work = local_path(work)
     private_folder(work)
     index = read_json(work / "index.json") or {}
     runs = [

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+from sanitize.disk import no_url
 from sanitize.errors import InputRefused, MissingExtra, ResourceError, SanitizeError, UsageError, nearest
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ def local_path(place: str | Path) -> Path:
             f"{shown(str(place))}: is a URL, and a place on this machine is expected here; INPUT and OUT of `sanitize run` may be URLs, "
             "and OUT of `sanitize verify`"
         )
-    return Path(place)
+    return no_url(place)
 
 
 def shown(url: str) -> str:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from sanitize import crash, formats, rowgroups
 from sanitize.cells import Flat, Leaf, flatten, leaves, plain
+from sanitize.disk import no_url
 from sanitize.errors import InputRefused, OutputBroken
 from sanitize.notebook import Sheet
 from sanitize.render import visible
@@ -320,7 +321,7 @@ class Corpus:
     @classmethod
     def open(cls, path: str | Path) -> Corpus:
         """The corpus in a folder that `sanitize run` published; OutputBroken where there is no readable manifest."""
-        folder = Path(path)
+        folder = no_url(path)
         try:
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
             manifest["shards"]

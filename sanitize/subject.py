@@ -42,7 +42,7 @@ from sanitize.looks import occurrences_of
 from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.publish import hashed
-from sanitize.remote import is_url
+from sanitize.remote import is_url, local_path
 from sanitize.run import run
 from sanitize.seek import Seeker
 from sanitize.shards import Corpus, Documents, cells_of, read_json, sha256, table_writer, write_json, write_lines
@@ -197,7 +197,7 @@ def subject(
 
     Raises UsageError for a match that is too common or of nobody, and for a WORK whose input has moved.
     """
-    work = Path(work)
+    work = local_path(work)
     ask.private_folder(work)
     for path in (documents, receipt):
         if path is not None and not Path(path).resolve().parent.is_dir():
@@ -304,7 +304,7 @@ def _found(
         for no, ((low, high), occurrences) in enumerate(zip(here.ranges, here.files("tables", "occurrences"), strict=True))
     ]
     here.map(link_task, tasks)
-    links = pl.concat([pl.read_parquet(task.folder / "links.parquet") for task in tasks]).unique()
+    links = pl.concat([pl.read_parquet(task.folder / "links.parquet", glob=False) for task in tasks]).unique()
     values, names, shared = _linked(links, given, _locals(here)) if follow else (list(given.values), list(given.names), 0)
     users = tombstones.users_of(pa.array(given.users, pa.large_string()), here.key).tolist() if given.users else []
     person = tombstones.Erased(tuple(values), tuple(names), tuple(sorted(users)))
@@ -401,7 +401,7 @@ def _looked(here: _Work, person: tombstones.Erased) -> tuple[dict[str, Sequence[
             tasks.append(about)
         here.map(forget_task, tasks)
         occurrences = [*occurrences, *(task.folder / "mentions.parquet" for task in tasks)]
-        wrote = pl.concat([pl.read_parquet(task.folder / "gone.parquet") for task in tasks])["doc_no"]
+        wrote = pl.concat([pl.read_parquet(task.folder / "gone.parquet", glob=False) for task in tasks])["doc_no"]
     return {"occurrences": occurrences, "subject": [listed]}, wrote
 
 
@@ -452,7 +452,7 @@ def _in_run(
 def _in_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
     """What one training had seen of the person's documents: from `seen.parquet` and `train.json` of its run folder."""
     try:
-        seen = pl.read_parquet(folder / "seen.parquet", columns=["doc_id", "first_step"])
+        seen = pl.read_parquet(folder / "seen.parquet", columns=["doc_id", "first_step"], glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UsageError(
             f"{folder}: no readable seen.parquet ({type(error).__name__}); expected the folder of a `sanitize-train` run"
