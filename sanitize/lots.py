@@ -164,10 +164,10 @@ class Records:
                         flat.add(column)
                         layout.meet(column, (), fresh)
                     elif isinstance(value, dict | list):
-                        for steps in _met(value, (), names):
+                        for steps in met(value, (), names):
                             layout.meet(column, steps, fresh)
                 elif isinstance(value, dict | list) and layout.policy(column) == "sanitize":
-                    for steps in _met(value, (), names):
+                    for steps in met(value, (), names):
                         layout.meet(column, steps, False)
         good = [row for row in range(len(self.rows)) if row not in self.bad]
         while True:
@@ -258,7 +258,7 @@ class Records:
     def holds(self, row: int, names: set[str]) -> bool:
         """See `Lot`."""
         found: set[str] = set()
-        for _ in _met(self.rows[row], (), found):
+        for _ in met(self.rows[row], (), found):
             pass
         return bool(found & names)
 
@@ -372,17 +372,17 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
+def met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
     """The steps to every string inside a value, and to what may be one; the names of fields on the way go to `names`."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from _met(inner, (*steps, "[]"), names)
+            yield from met(inner, (*steps, "[]"), names)
     elif isinstance(value, dict):
         names.update(value)
         for name, inner in value.items():
-            yield from _met(inner, (*steps, name), names)
+            yield from met(inner, (*steps, name), names)
 
 
 def _at(value: Any, steps: Steps) -> Iterator[Any]:

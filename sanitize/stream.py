@@ -32,17 +32,18 @@ import pyarrow as pa
 
 from sanitize import crash, vault
 from sanitize.batchwise import Batchwise, Outcome, Past, most_kept
+from sanitize.cells import Leaf
 from sanitize.corpus import Columns as Roled
 from sanitize.disk import disk_trouble
 from sanitize.engines.child import Child
 from sanitize.engines.engine import Died
-from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError
-from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
+from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError, nearest
+from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths, told
 from sanitize.find import patterns
 from sanitize.keyed import Key
 from sanitize.kinds.kind import bringing
 from sanitize.lock import locked
-from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf
+from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf, met
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import hashed
 from sanitize.remote import local_path
@@ -55,6 +56,8 @@ from sanitize.stores import Stores
 VERSION = 1  # raise it when a state of before cannot be gone on with
 AHEAD = 2  # lots that each worker has before it
 _ENOUGH = 1_000  # records before the share of those set aside says anything
+_HELD = 64 << 20  # bytes of them that wait for the first that can be read
+_NAMED = 40  # columns that an error lists
 
 
 def streamed(plan: Plan) -> Plan:
@@ -110,6 +113,7 @@ class Stream:
         self.documents = self.out = self.swept = 0
         self.by_kind: dict[str, dict[str, int]] = {}
         self.reasons: dict[str, int] = {}
+        self._names: dict[str, None] = {}  # columns of records that have no main text, as long as none has one
         self._began = time.monotonic()
 
     def __enter__(self) -> Stream:
@@ -253,6 +257,33 @@ class Stream:
             total = self.by_kind.setdefault(kind, dict.fromkeys(counts, 0))
             for name, times in counts.items():
                 total[name] += times
+        if self.dark:
+            for record in lot.rows if isinstance(lot, Records) and len(self._names) < _NAMED else ():
+                for column, value in (record or {}).items():
+                    self._names |= dict.fromkeys(str(Leaf(str(column), steps)) for steps in ((), *met(value, (), set())))
+            if self.documents >= _ENOUGH or sum(map(len, self._faults)) > _HELD:
+                self.lit()
+
+    @property
+    def dark(self) -> bool:
+        """Whether no record so far, of this command or an earlier one, has the main text. Nothing is acknowledged or written then."""
+        return self.layout.main not in self.layout.columns
+
+    def lit(self) -> None:
+        """Refuse a stream in which there were records and none has the main text: that is a wrong column, or no JSON lines."""
+        if not (self.dark and self.documents):
+            return
+        count, main = f"{self.documents:,} record{'s' if self.documents > 1 else ''}", self.options.columns.roles.text[0]
+        if self._names:
+            raise UsageError(
+                f"the stream: of its {count} none has a text in a column {main}; name the column with --text-column NAME. "
+                f"Columns {nearest(main, [name for name in self._names if name != main][:_NAMED])}"
+            )
+        reasons = ", ".join(f"{times:,}: {told(reason)}" for reason, times in sorted(self.reasons.items()))
+        raise InputRefused(
+            f"the stream: of its {count} none can be read ({reasons}). Expected JSON lines, one object on each with its text in a "
+            f"column {main} (--text-column NAME names another); all other formats are read from files"
+        )
 
     def commit(self) -> None:
         """Acknowledge all that `clean` has gone past: the state on the disk says so after one rename."""
@@ -299,12 +330,22 @@ class Stream:
         there = Path(place or self.state)
         with contextlib.closing(self.clean(lots)) as steps, disk_trouble(there.parent):
             for step in steps:
-                sink.put(step.made)
+                if not self.dark:
+                    self._claim(sink, place)
+                    sink.put(step.made)
                 self.count(step, source)
-                if sink.ready():
+                if not self.dark and sink.ready():
                     self._settle(sink, source, place)
+            self.lit()
+            self._claim(sink, place)
             self._settle(sink, source, place)
         return self.summary()
+
+    def _claim(self, sink: Sink, place: Path | None) -> None:
+        """The place is ours from now on, whatever is found there after a stop."""
+        if place is not None and os.path.abspath(place) not in self.sinks:
+            self.sinks[os.path.abspath(place)] = sink.settle()
+            self.commit()
 
     def _settle(self, sink: Sink, source: Path | None, place: Path | None) -> None:
         said = sink.settle()
@@ -484,7 +525,9 @@ def _records(source: Iterable[Any], plan: Plan, state: Path | str | None, option
                 elif isinstance(step.made, Columns):
                     yield from step.made.table.combine_chunks().to_batches()
                 one.count(step)
-                one.commit()
+                if not one.dark:
+                    one.commit()
+        one.lit()
 
 
 def pipe(
@@ -520,10 +563,6 @@ def pipe(
             raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER)")
         else:
             sink = Folder(out, one.sinks.get(place, {}), options.rows_per_shard)
-        if place and place not in one.sinks:
-            # the place is ours from now on, whatever is found there after a stop
-            one.sinks[place] = sink.settle()
-            one.commit()
         if not inputs:
             return one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
         for path, lots in feeds:
