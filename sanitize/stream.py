@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -497,7 +497,10 @@ def stream(
         rows=rows,
         max_doc_bytes=max_doc_bytes,
     )
-    checked = streamed(load_plan(plan) if isinstance(plan, str) else plan)  # now, not when the first record is asked for
+    # now, not when the first record is asked for
+    if isinstance(source, str | bytes | Path | Mapping) or not isinstance(source, Iterable):
+        raise UsageError(f"a stream takes an iterable of records, and no {type(source).__name__}; files are read by `sanitize stream FILE`")
+    checked = streamed(load_plan(plan) if isinstance(plan, str) else plan)
     return _each(source, checked, state, options, again)
 
 
@@ -560,7 +563,7 @@ def pipe(
         elif out.suffix in (".jsonl", ".ndjson"):
             sink = LinesFile(out, one.sinks.get(place, {}))
         elif out.suffix:
-            raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER)")
+            raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER, without a dot)")
         else:
             sink = Folder(out, one.sinks.get(place, {}), options.rows_per_shard)
         if not inputs:

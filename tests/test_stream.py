@@ -310,6 +310,12 @@ def test_the_command_says_that_nothing_can_be_read(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("source", ["in.jsonl", Path("in.jsonl"), b"in", {"text": "a"}, None, 7])
+def test_what_is_no_stream_of_records_is_told_at_once(source: Any) -> None:
+    with pytest.raises(UsageError, match=f"and no {type(source).__name__}"):
+        stream(source, plan_of())
+
+
 def test_what_is_set_aside_before_the_first_good_record(tmp_path: Path) -> None:
     """It waits for that one: in Python, and where a stream pauses between them."""
     rows = [{"no": 1}, {"no": 2}, {"text": "bob.mann@example.com"}]
