@@ -150,8 +150,12 @@ def known_kind(bound: Mapping[str, object], work: Path) -> None:
 
 def private_folder(work: Path) -> None:
     """Refuse what is not the WORK of a run."""
-    if not (work / "vault").is_dir():
-        raise UsageError(f"{work}: not the private folder of a run; expected the WORK of `sanitize run` or `find`, such as clean.private")
+    from sanitize.vault import OF_STREAM
+
+    stream = (work / OF_STREAM).is_dir()
+    if stream or not (work / "vault").is_dir():
+        told = "the state of a stream, which keeps no tables" if stream else "not the private folder of a run"
+        raise UsageError(f"{work}: {told}; expected the WORK of `sanitize run` or `find`, such as clean.private")
 
 
 def documents_of(work: Path) -> tuple[Source, ...] | None:

@@ -144,7 +144,7 @@ class Stream:
         self.state = here
         self._fresh = not here.exists()
         with vault.umask(0o077), disk_trouble(here.parent):
-            vault.open_work(here)
+            vault.open_work(here, never=vault.OF_RUN)
             self._stack.enter_context(locked(here))
             self._stack.push(self._leave)
             for left in here.glob("*.tmp"):
@@ -167,7 +167,7 @@ class Stream:
                 [rank for rank, *_ in places],
                 list(self._said.get("fields", [])),
             )
-            self.seen = Seen(vault.private(here / "seen"), self._said.get("seen", ()), most_kept(self.plan.editors))
+            self.seen = Seen(vault.private(here / vault.OF_STREAM), self._said.get("seen", ()), most_kept(self.plan.editors))
             grows = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
             self.stores = Stores(here / "stores.jsonl", int(self._said.get("stores", 0))) if grows else None
             self._aside = vault.private(here / "quarantine") / "records.jsonl"
@@ -547,8 +547,7 @@ def pipe(
 
     Returns the summary. A file that is named again goes on where it was; what comes on standard input follows what was acknowledged.
     """
-    if state is not None:
-        vault.apart(inputs, out, state)
+    vault.apart(inputs, out, state)
     if out is not None and not out.suffix:  # a file ends with a batch, since nothing else is acknowledged
         options = replace(options, rows=min(options.rows, options.rows_per_shard))
     with Stream(plan, state, options) as one:
