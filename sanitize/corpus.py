@@ -26,6 +26,12 @@ class Columns:
     roles: Roles = field(default_factory=Roles)
     policies: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def options(self) -> dict[str, str]:
+        """The columns that were named, but for the texts, with the option that did."""
+        said = {"id-column": self.roles.id, "user-column": self.roles.user}
+        return {**{name: option for option, name in said.items() if name}, **self.policies}
+
 
 def policies_for(schema: pa.Schema, main: str, columns: Columns) -> dict[str, str]:
     """The policy of every column: texts are sanitized, `user_id` is pseudonymised, other binary is dropped, all else is kept."""

@@ -135,8 +135,9 @@ def _cut(table: pa.Table, rows: int) -> Iterator[Lot]:
             yield Columns(pa.Table.from_batches([batch.slice(low, high - low)]))
 
 
-def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS) -> Iterator[Lot]:
-    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have.
+def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS, names: set[str] | None = None) -> Iterator[Lot]:
+    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have, and `names`
+    gets them.
 
     What cannot be read at all is refused now, not when the first record is asked for."""
     said = survey(inputs, roles)
@@ -150,6 +151,8 @@ def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROW
                 raise InputRefused(
                     f"{visible(unit.path)}: column {main} holds bytes; a stream reads strings, `sanitize run` mails in bytes"
                 )
+        if names is not None:
+            names |= {name for name, _ in unit.columns} or {"user_id", "text"}
     return _from_units(said.units, limit, rows)
 
 

@@ -129,6 +129,9 @@ class Lot(Protocol):
     def holds(self, row: int, names: set[str]) -> bool:
         """True where one of the names is that of a field of the record."""
 
+    def has(self, name: str) -> bool:
+        """True where some record has a column of that name."""
+
     def raw(self, row: int) -> str:
         """A record as JSON."""
 
@@ -262,6 +265,10 @@ class Records:
             pass
         return bool(found & names)
 
+    def has(self, name: str) -> bool:
+        """See `Lot`."""
+        return any(record is not None and name in record for record in self.rows)
+
 
 class Columns:
     """Records as an Arrow table."""
@@ -357,6 +364,10 @@ class Columns:
     def holds(self, row: int, names: set[str]) -> bool:
         """See `Lot`."""
         return True
+
+    def has(self, name: str) -> bool:
+        """See `Lot`."""
+        return name in self.table.column_names
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

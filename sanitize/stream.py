@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -114,6 +115,7 @@ class Stream:
         self.by_kind: dict[str, dict[str, int]] = {}
         self.reasons: dict[str, int] = {}
         self._names: dict[str, None] = {}  # columns of records that have no main text, as long as none has one
+        self._awaited = options.columns.options  # columns that were named, and that no record had yet
         self._began = time.monotonic()
 
     def __enter__(self) -> Stream:
@@ -233,6 +235,7 @@ class Stream:
 
     def _texts(self, lot: Lot, first: int) -> tuple[Sheaf, list[CellColumn], list[pa.LargeStringArray]]:
         sheaf = lot.sheaf(self.layout, first, self.options.max_doc_bytes)
+        self._awaited = {name: option for name, option in self._awaited.items() if not lot.has(name)}
         columns = cells_of(sheaf.table, list(sheaf.leaves))
         return sheaf, columns, [one.flat.texts.fill_null("") if one.flat.texts.null_count else one.flat.texts for one in columns]
 
@@ -263,6 +266,12 @@ class Stream:
                     self._names |= dict.fromkeys(str(Leaf(str(column), steps)) for steps in ((), *met(value, (), set())))
             if self.documents >= _ENOUGH or sum(map(len, self._faults)) > _HELD:
                 self.lit()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was said of columns that no record had: a name that is misspelt leaves a column as it is."""
+        told = (f"--{option} {name}: no record had such a column" for name, option in self._awaited.items())
+        return list(told) if self.documents else []
 
     @property
     def dark(self) -> bool:
@@ -380,6 +389,7 @@ class Stream:
             "kept_originals": sum(counts["kept"] for counts in kinds.values()),
             "replaced": sum(counts["replaced"] for counts in kinds.values()),
             "by_kind": kinds,
+            "notes": self.notes,
             "swept": self.swept,
             "leaks": 0,
             "position": self.position,
@@ -531,6 +541,8 @@ def _records(source: Iterable[Any], plan: Plan, state: Path | str | None, option
                 if not one.dark:
                     one.commit()
         one.lit()
+        for note in one.notes:
+            warnings.warn(note, stacklevel=2)
 
 
 def pipe(
@@ -552,7 +564,11 @@ def pipe(
         options = replace(options, rows=min(options.rows, options.rows_per_shard))
     with Stream(plan, state, options) as one:
         # every input is looked at before anything is written
-        feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows)) for path in inputs]
+        names: set[str] = set()
+        feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows, names)) for path in inputs]
+        for name, option in options.columns.options.items() if names else ():
+            if name not in names:
+                raise UsageError(f"--{option} {name}: there is no such column; {nearest(name, names)}")
         place = os.path.abspath(out) if out is not None else ""
         sink: Sink
         if out is None:

@@ -310,6 +310,34 @@ def test_the_command_says_that_nothing_can_be_read(tmp_path: Path) -> None:
     )
 
 
+def test_a_column_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """A name that is misspelt leaves a column as it is: of files that is refused, of what is still to come it can only be told."""
+    rows = [{"text": "bob.mann@example.com", "who": "kim"}, {"text": "a", "phone": "b"}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text(lines)
+    (tmp_path / "in" / "b.mbox").write_text("From x Mon May 14 16:39:00 2001\nFrom: ann@example.com\n\nHello.\n")
+    pq.write_table(pa.table({"text": ["a"], "other": ["b"]}), tmp_path / "in" / "c.parquet")
+    state, out = tmp_path / "state", tmp_path / "out.jsonl"
+    for option, columns in {
+        "--drop whom": Columns(policies={"who": "drop", "whom": "drop"}),
+        "--user-column whom": Columns(roles=Roles(user="whom")),
+        "--id-column no": Columns(roles=Roles(id="no")),
+    }.items():
+        told = Options(seed=1, rows=1, columns=columns)
+        with pytest.raises(UsageError, match=option.split()[0]):
+            pipe([tmp_path / "in"], out, plan_of(), state, told)
+        assert not state.exists() and not out.exists()
+        with (tmp_path / "in" / "a.jsonl").open("rb") as said:
+            summary = pipe([], None, plan_of(), None, told, stdin=said.fileno(), stdout=io.BytesIO())
+        assert summary["notes"] == [f"{option}: no record had such a column"]
+        with pytest.warns(UserWarning, match=f"{option}: no record had such a column"):
+            list(stream(rows, plan_of(), seed=1, columns=columns))
+    every = Columns(policies=dict.fromkeys(("who", "phone", "other", "user_id"), "drop"))
+    assert pipe([tmp_path / "in"], out, plan_of(), state, Options(seed=1, columns=every))["notes"] == []
+    assert all(set(json.loads(line)) == {"text"} for line in out.read_text().splitlines())
+
+
 @pytest.mark.parametrize("source", ["in.jsonl", Path("in.jsonl"), b"in", {"text": "a"}, None, 7])
 def test_what_is_no_stream_of_records_is_told_at_once(source: Any) -> None:
     with pytest.raises(UsageError, match=f"and no {type(source).__name__}"):

@@ -106,6 +106,7 @@ def _streamed(summary: Mapping[str, Any]) -> str:
     ]
     if summary["quarantine"]:
         lines.append(f"set aside {', '.join(f'{times} {reason}' for reason, times in summary['quarantine'].items())}")
+    lines += [f"note: {note}" for note in summary["notes"]]
     if summary["swept"]:
         lines.append(f"verify    {summary['swept']:,} that the finders had missed were swept")
     return "\n".join(lines)
