@@ -101,6 +101,12 @@ def test_a_run_over_more_files_says_that_they_can_be_added(place: Place) -> None
         place.go()
     with pytest.raises(UsageError, match="^((?!--append).)*$"):
         place.go(plan="redact")
+    changed = elsewhere(place, "changed")
+    put(changed, "a.jsonl")
+    changed.go()
+    changed.put("a.jsonl", [document(99)])
+    with pytest.raises(UsageError, match="^((?!--append).)*$"):
+        changed.go()
     assert place.append()["appended"]["documents"] == 5
 
 

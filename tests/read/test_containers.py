@@ -458,6 +458,7 @@ def test_a_folder_of_datasets(tmp_path: Path) -> None:
         ("a.json", b'{\n "text": "Call Ann"\n}', Roles(), "its content is not what .json says"),
         ("a.json", b"[1, 2]", Roles(), "its content is not what .json says"),
         ("a.json", b"[] []", Roles(), "it is no JSON"),
+        ("a.json", b'[{"text": "Call Ann', Roles(), "it breaks off before its end"),
         ("a.json", b"[", Roles(), "its content is not what .json says"),
         ("a.txt", b"\x89PNG\0Call Ann", Roles(), "its content is not what .txt says"),
         ("a.arrow", b"Call Ann", Roles(), "its content is not what .arrow says"),
