@@ -41,7 +41,7 @@ from sanitize.notebook import Told
 from sanitize.places import VerifyTask as VerifyTask
 from sanitize.places import batches, comes_later, inside_kept, owned
 from sanitize.progress import Progress, Step, silent
-from sanitize.remote import is_url, local_path, shown
+from sanitize.remote import is_url, shown
 from sanitize.settings import bytes_of
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points
@@ -293,7 +293,7 @@ def check(
         raise UsageError(f"--verify {mode}: {nearest(mode, ('fast', 'full'))}")
     memory = bytes_of(memory_limit)
     if not is_url(out):
-        return Told("verify", _checked(local_path(out), remote_out.here(work, out), mode, workers, memory, progress))
+        return Told("verify", _checked(Path(out), remote_out.here(work, out), mode, workers, memory, progress))
     work, named = remote_out.local(work, str(out)), shown(str(out))
     if not (work / "index.json").is_file():
         raise UsageError(f"{work}: does not hold the run that made {named}; name its folder with --work")
