@@ -24,7 +24,7 @@ from sanitize.errors import UsageError
 
 from .metric import Ground, Metric, metric
 from .model import usable
-from .probes import read_texts, web_prompts
+from .probes import read_texts, tables, web_prompts
 from .run import Run
 from .suite import Say, measured
 
@@ -101,7 +101,7 @@ def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict
         sanitize.load_plan("baseline"),
         settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True, columns=columns),
     )
-    frame = pl.read_parquet(folder / "read" / "data" / "*.parquet")
+    frame = pl.concat(frame for _, frame in tables(folder / "read" / "data"))
     if settings.limit is not None and settings.limit < frame.height:
         frame = frame[np.sort(np.argsort(_draws(frame["doc_id"], settings.seed, b"limit"), kind="stable")[: settings.limit])]
     held = _draws(frame["doc_id"], settings.seed, b"split") < np.uint64(int(settings.test * 2**64))

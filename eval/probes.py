@@ -87,11 +87,11 @@ def tables(path: Path) -> Iterator[tuple[Path, pl.DataFrame]]:
     for file in files:
         try:
             if file.suffix == ".jsonl":
-                yield file, pl.read_ndjson(file)
+                yield file, pl.read_ndjson(file.read_bytes())  # as a path it would be a pattern
             elif file.name.endswith(PACKED):
                 yield file, pl.DataFrame(pl.from_arrow(Shard(file, 0, "").read()))
             else:
-                yield file, pl.read_parquet(file, hive_partitioning=False)
+                yield file, pl.read_parquet(file, glob=False, hive_partitioning=False)
         except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
             raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected one of {', '.join(SUFFIXES)}") from None
 
@@ -130,9 +130,9 @@ def vault_addresses(work: str | Path) -> dict[str, int]:
     values, counts = sorted((folder / "vault" / "values").glob("*.parquet")), sorted((folder / "tables" / "value_counts").glob("*.parquet"))
     if not values or not counts:
         raise UsageError(f"{folder}: no vault with values; expected the private folder of a run (OUT.private)")
-    known = pl.read_parquet(values).filter(pl.col("kind").cast(pl.String) == ADDRESS)
+    known = pl.read_parquet(values, glob=False).filter(pl.col("kind").cast(pl.String) == ADDRESS)
     known = known.select("value_id", address=pl.coalesce(pl.col("normalised"), pl.col("value"))).unique("value_id")
-    counted = pl.read_parquet(counts).group_by("value_id").agg(pl.col("occurrences").sum())
+    counted = pl.read_parquet(counts, glob=False).group_by("value_id").agg(pl.col("occurrences").sum())
     return dict(known.join(counted, on="value_id").select("address", "occurrences").sort("address").iter_rows())
 
 
@@ -253,7 +253,7 @@ def read_prompts(path: str | Path) -> list[str]:
     if not file.is_file():
         raise UsageError(f"{file}: no such file; expected prompts, one a line, or .parquet or .jsonl with a column prompt or text")
     if file.suffix in (".parquet", ".jsonl"):
-        names = pl.read_parquet_schema(file) if file.suffix == ".parquet" else pl.scan_ndjson(file).collect_schema()
+        names = {name for _, frame in tables(file) for name in frame.columns}
         return list(read_texts(file, column="prompt" if "prompt" in names else "text").texts)
     lines = [line for line in file.read_text("utf-8").splitlines() if line.strip()]
     if not lines:

@@ -199,7 +199,7 @@ def _table(files: Sequence[Path], *columns: str) -> pl.DataFrame | None:
     if not files:
         return None
     try:
-        return pl.concat([pl.read_parquet(file, columns=list(columns), hive_partitioning=False) for file in files])
+        return pl.concat([pl.read_parquet(file, columns=list(columns), glob=False, hive_partitioning=False) for file in files])
     except (OSError, pl.exceptions.PolarsError) as error:
         raise OutputBroken(f"{files[0].parent}: cannot be read ({type(error).__name__}); expected {', '.join(columns)}") from None
 

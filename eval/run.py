@@ -90,7 +90,7 @@ class Run:
         """`doc_id` (string) and `first_step` (int64): the step at whose end a document had been in a batch, once for every document."""
         place = self.path / "seen.parquet"
         try:
-            table = pq.read_table(place, columns=["doc_id", "first_step"])
+            table = pq.read_table(place, columns=["doc_id", "first_step"], partitioning=None)
         except (OSError, pa.ArrowException, KeyError) as error:
             raise OutputBroken(f"{place}: cannot be read ({type(error).__name__}); expected doc_id and first_step. Train again") from None
         return table.cast(pa.schema([("doc_id", pa.string()), ("first_step", pa.int64())]))

@@ -131,7 +131,9 @@ def one_pseudonym(editors: Sequence[Editor], earlier: Sequence[Path], new: Seque
     kinds = sorted({kind for editor in editors if getattr(editor, "scope", "") == "corpus" for kind in editor.kinds})
     if not kinds or not earlier:
         return
-    of = pl.concat(pl.read_parquet(path, columns=["value_id", "kind"]) for path in values).with_columns(pl.col("kind").cast(pl.String))
+    of = pl.concat(pl.read_parquet(path, columns=["value_id", "kind"], glob=False) for path in values).with_columns(
+        pl.col("kind").cast(pl.String)
+    )
     of = of.filter(pl.col("kind").is_in(kinds)).unique("value_id")
     was, now = (_pseudonyms(some, of) for some in (earlier, new))
     both = was.join(now, on=["kind", "value_id"], suffix="_now").filter(pl.col("label") != pl.col("label_now"))
@@ -146,7 +148,7 @@ def one_pseudonym(editors: Sequence[Editor], earlier: Sequence[Path], new: Seque
 
 def _pseudonyms(labels: Sequence[Path], of: pl.DataFrame) -> pl.DataFrame:
     """The distinct pseudonyms in some tables `labels`: kind, value_id, label as the kind knows it for one value."""
-    told = pl.concat(pl.read_parquet(path, columns=["label", "value_id"]) for path in labels).unique().join(of, on="value_id")
+    told = pl.concat(pl.read_parquet(path, columns=["label", "value_id"], glob=False) for path in labels).unique().join(of, on="value_id")
     frames = [group.with_columns(label=every_kind()[str(name)].normalise(group["label"])) for (name,), group in told.group_by("kind")]
     empty = told.clear()
     return pl.concat([empty, *(frame.select(empty.columns) for frame in frames)]).unique()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
+from sanitize.remote import local_path
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +34,7 @@ def sql(
     """
     import polars as pl
 
-    return pl.DataFrame(answer(Path(work), query, name=name, given=parameters, reveal=reveal, run=run))
+    return pl.DataFrame(answer(local_path(work), query, name=name, given=parameters, reveal=reveal, run=run))
 
 
 def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occurrences", reveal: bool = False) -> pl.DataFrame:
@@ -52,7 +53,7 @@ def status(work: Path | str) -> dict[str, Any]:
     from sanitize.notebook import Told
     from sanitize.shards import read_json
 
-    work = Path(work)
+    work = local_path(work)
     private_folder(work)
     index = read_json(work / "index.json") or {}
     runs = [
@@ -149,8 +150,12 @@ def known_kind(bound: Mapping[str, object], work: Path) -> None:
 
 def private_folder(work: Path) -> None:
     """Refuse what is not the WORK of a run."""
-    if not (work / "vault").is_dir():
-        raise UsageError(f"{work}: not the private folder of a run; expected the WORK of `sanitize run` or `find`, such as clean.private")
+    from sanitize.vault import OF_STREAM
+
+    stream = (work / OF_STREAM).is_dir()
+    if stream or not (work / "vault").is_dir():
+        told = "the state of a stream, which keeps no tables" if stream else "not the private folder of a run"
+        raise UsageError(f"{work}: {told}; expected the WORK of `sanitize run` or `find`, such as clean.private")
 
 
 def documents_of(work: Path) -> tuple[Source, ...] | None:

@@ -15,7 +15,7 @@ from sanitize.errors import InputRefused, UsageError, nearest
 from sanitize.read import Layout, Roles, Survey, Unit, lose, stage
 from sanitize.shards import Documents, Source
 
-VERSION = 1  # raise it when what is staged for the same input changes
+VERSION = 2  # raise it when what is staged for the same input changes
 POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
 
 
@@ -25,6 +25,12 @@ class Columns:
 
     roles: Roles = field(default_factory=Roles)
     policies: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The columns that were named, but for the texts, with the option that did."""
+        said = {"id-column": self.roles.id, "user-column": self.roles.user}
+        return {**{name: option for option, name in said.items() if name}, **self.policies}
 
 
 def policies_for(schema: pa.Schema, main: str, columns: Columns) -> dict[str, str]:

@@ -156,7 +156,7 @@ def _one_address(work: Path, run: Path) -> str:
     import polars as pl
 
     def read(folder: Path, *names: str) -> pl.DataFrame:
-        return pl.read_parquet(f"{folder}/*.parquet", columns=list(names))
+        return pl.read_parquet(sorted(folder.glob("*.parquet")), columns=list(names), glob=False)
 
     places = read(work / "tables" / "occurrences", "doc_no", "cell", "start_byte", "value_id", "section")
     edits = read(run / "edits", "doc_no", "cell", "start_byte", "replacement")

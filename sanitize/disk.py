@@ -1,9 +1,11 @@
-"""What can go wrong with a disk, as one clear error: which folder, what failed, how much room there is and how much is needed."""
+"""What can go wrong with a disk, as one clear error: which folder, what failed, how much room there is and how much is needed; and paths
+that nobody takes for something else."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,13 @@ _SAID = {
     "Read-only file system": errno.EROFS,
     "Cannot allocate memory": errno.ENOMEM,
 }
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def no_url(path: str | Path) -> Path:
+    """A path as Arrow and Polars read it, too: they take `mails:10/x` for a URL, unless it begins at the root."""
+    return Path(path).absolute() if _SCHEME.match(str(path)) else Path(path)
 
 
 @contextlib.contextmanager

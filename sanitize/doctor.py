@@ -30,6 +30,7 @@ from sanitize.engines import session
 from sanitize.errors import ResourceError, SanitizeError, UsageError
 from sanitize.notebook import Told
 from sanitize.progress import Progress, Step, silent
+from sanitize.remote import local_path
 
 Status = Literal["ok", "warn", "fail", "absent"]
 
@@ -73,7 +74,7 @@ def doctor(folder: Path | str = ".", say: Callable[[Check], None] = lambda check
     Returns `ok` (nothing fails), `exit_code` (that of the first failure: 7 the machine, 2 the installation, 1 a bug of ours), `checks`
     (name, status, found, do) and `seconds`. Raises UsageError where `folder` is no folder.
     """
-    folder, began = Path(folder), time.monotonic()
+    folder, began = local_path(folder), time.monotonic()
     if not folder.is_dir():
         raise UsageError(f"{folder}: there is no such folder; --dir takes the one that OUT and WORK shall lie in")
     checks: list[Check] = []

@@ -311,7 +311,7 @@ def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder:
             break
         swept = (made / "sweep.parquet",)
     edits: dict[int, list[tuple[int, int, str]]] = {}
-    columns = pq.read_table(made / "edits.parquet", columns=["doc_no", "start_byte", "stop_byte", "replacement"])
+    columns = pq.read_table(made / "edits.parquet", columns=["doc_no", "start_byte", "stop_byte", "replacement"], partitioning=None)
     for doc_no, start, stop, text in zip(*(column.to_pylist() for column in columns.columns), strict=True):
         edits.setdefault(doc_no, []).append((start, stop, text))
     return edits

@@ -24,7 +24,7 @@ from sanitize.plan import Plan
 from sanitize.progress import silent
 from sanitize.read import Survey, Unit
 from sanitize.reading import Reading, surveyed
-from sanitize.remote import is_url
+from sanitize.remote import is_url, local_path
 from sanitize.remote import shown as shown_url
 from sanitize.run import Run
 from sanitize.samples import samples
@@ -53,7 +53,7 @@ def explain(
     measured = read_curves(curves) if curves is not None else None
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         engine = Local(workers=1, spill=Path(folder) / "spill")
-        found = surveyed(engine, [Path(path) for path in inputs], settings.columns.roles, settings.reading_bytes)
+        found = surveyed(engine, [local_path(path) for path in inputs], settings.columns.roles, settings.reading_bytes)
         policies = policies_for(found.schema, found.layout.main, settings.columns)
         total_bytes = sum(size for _, size in found.files)
         began = time.process_time()
@@ -121,7 +121,7 @@ def _missing(plan: Plan) -> list[str]:
 
 def _histogram(counts: Path) -> list[tuple[int, int]]:
     """How many addresses occur once, twice, and so on."""
-    frame = pl.read_parquet(counts).filter(pl.col("kind").cast(pl.String) == KIND)
+    frame = pl.read_parquet(counts, glob=False).filter(pl.col("kind").cast(pl.String) == KIND)
     return [(int(times), int(values)) for times, values in frame.group_by("occurrences").len().sort("occurrences").iter_rows()]
 
 

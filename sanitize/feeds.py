@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import select
@@ -27,6 +28,7 @@ from sanitize.read import REASONS, Roles, Unit, mail_text, survey
 from sanitize.read.jsonl import lines
 from sanitize.read.mail import mails
 from sanitize.read.opened import Break, guarded, opened
+from sanitize.read.standard import is_binary, plain_schema
 from sanitize.render import visible
 from sanitize.shards import fsync, reopened, writer
 
@@ -133,8 +135,9 @@ def _cut(table: pa.Table, rows: int) -> Iterator[Lot]:
             yield Columns(pa.Table.from_batches([batch.slice(low, high - low)]))
 
 
-def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS) -> Iterator[Lot]:
-    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have.
+def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS, names: set[str] | None = None) -> Iterator[Lot]:
+    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have, and `names`
+    gets them.
 
     What cannot be read at all is refused now, not when the first record is asked for."""
     said = survey(inputs, roles)
@@ -142,6 +145,14 @@ def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROW
         other = unit.format if unit.format in WHOLE else "text" if "text" in unit.how else ""
         if other:
             raise InputRefused(f"{visible(unit.path)}: is {other}, and a stream reads Parquet, JSON lines and mails; use `sanitize run`")
+        if unit.format == "parquet" and not unit.lost:
+            schema, main = plain_schema(pq.read_schema(unit.path)), roles.text[0]
+            if main in schema.names and is_binary(schema.field(main).type):
+                raise InputRefused(
+                    f"{visible(unit.path)}: column {main} holds bytes; a stream reads strings, `sanitize run` mails in bytes"
+                )
+        if names is not None:
+            names |= {name for name, _ in unit.columns} or {"user_id", "text"}
     return _from_units(said.units, limit, rows)
 
 
@@ -301,19 +312,26 @@ def _outward() -> Iterator[None]:
 
 
 class LinesFile:
-    """JSON lines at the end of a file. What was written and not acknowledged is cut off when it is opened again."""
+    """JSON lines at the end of a file. What was written and not acknowledged is cut off when it is opened again, with the first that it
+    takes."""
 
     def __init__(self, path: Path, said: Mapping[str, Any]) -> None:
-        self._path, known = path, int(said.get("bytes", 0))
+        self._path, self._known = path, int(said.get("bytes", 0))
         there = path.stat().st_size if path.exists() else 0
-        if there < known:
-            raise OutputBroken(f"{path}: has {there:,} bytes, and {known:,} were written; put the file back, or take a new -o and --state")
+        if there < self._known:
+            raise OutputBroken(
+                f"{path}: has {there:,} bytes, and {self._known:,} were written; put the file back, or take a new -o and --state"
+            )
         if there and not said:
             raise UsageError(f"{path}: is there already and not of this state; take another -o, or move it away")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("r+b" if path.exists() else "w+b")
-        self._file.truncate(known)
-        self._file.seek(known)
+
+    @functools.cached_property
+    def _file(self) -> IO[bytes]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("r+b" if self._path.exists() else "w+b")
+        file.truncate(self._known)
+        file.seek(self._known)
+        return file
 
     def put(self, lot: Lot) -> None:
         """See `Sink`."""
@@ -331,27 +349,32 @@ class LinesFile:
 
 
 class Folder:
-    """Parquet files of many lots each, `part-00000.parquet` and so on; acknowledged when a file is whole."""
+    """Parquet files of many lots each, `part-00000.parquet` and so on; acknowledged when a file is whole. Nothing is touched there before
+    the first one is."""
 
     def __init__(self, path: Path, said: Mapping[str, Any], rows: int = PART_ROWS) -> None:
         self._path, self._most, self._number = path, rows, int(said.get("parts", 0))
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path}: is there already and no folder; take another -o")
         self._columns: dict[str, str] = dict(said.get("columns", ()))  # pairs: what is written down as an object loses its order
-        path.mkdir(parents=True, exist_ok=True)
-        for file in path.glob(".part-*.tmp"):
-            file.unlink()
-        there = {file.name for file in path.iterdir()}
-        if there and not said:
+        there = {file.name for file in path.iterdir()} if path.is_dir() else set()
+        if not said and any(not name.startswith(".part-") for name in there):
             raise UsageError(f"{path}: holds files and is not of this state; take another -o, or move it away")
         missing = [name for number in range(self._number) if (name := _part(number)) not in there]
         if missing:
             raise OutputBroken(f"{path}: {missing[0]} is missing; put it back, or take a new -o and --state")
-        for name in there:
-            if name.startswith("part-") and name >= _part(self._number):  # whole, and never acknowledged
-                (path / name).unlink()
         self._lots: list[pa.Table] = []
         self._rows = self._bytes = 0
+        self._begun = False
+
+    def _begin(self) -> None:
+        """Make the folder, and take away what was not acknowledged: files half made, and whole ones behind the last that counts."""
+        self._begun = True
+        self._path.mkdir(parents=True, exist_ok=True)
+        for file in list(self._path.iterdir()):
+            half = file.name.startswith(".part-") and file.name.endswith(".tmp")
+            if half or (file.name.startswith("part-") and file.name >= _part(self._number)):
+                file.unlink()
 
     def put(self, lot: Lot) -> None:
         """See `Sink`."""
@@ -366,6 +389,8 @@ class Folder:
 
     def settle(self) -> dict[str, Any]:
         """See `Sink`."""
+        if not self._begun:
+            self._begin()
         if self._rows:
             joined = pa.concat_tables(self._lots, promote_options="permissive")
             names = dict.fromkeys([*self._columns, *joined.column_names])

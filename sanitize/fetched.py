@@ -22,7 +22,7 @@ from sanitize import vault
 from sanitize.errors import InputRefused, UsageError
 from sanitize.progress import Progress, Step, silent
 from sanitize.publish import Job, hashed, perform
-from sanitize.remote import Missing, Object, Storage, is_url, shown
+from sanitize.remote import Missing, Object, Storage, is_url, local_path, shown
 from sanitize.shards import read_json, write_json
 
 _TOLD = "tasks/fetched.json"  # of objects that were read: what told each, its bytes and sha256
@@ -213,7 +213,7 @@ def listed(inputs: Sequence[str | Path], work: Path, batch: int = 0) -> Inputs:
     found = Inputs(work, batch)
     for given in inputs:
         if not is_url(given):
-            found.roots.append(Root(os.path.abspath(given), Path(given)))
+            found.roots.append(Root(os.path.abspath(given), local_path(given)))
             continue
         storage = Storage(str(given))
         for path in _matches(storage):

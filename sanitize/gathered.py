@@ -48,7 +48,9 @@ def placed(finders: Sequence[Finder], results: Sequence[Mapping[str, Any]], asid
 
 def gather_task(task: GatherTask) -> dict[str, Any]:
     """Write `entities.parquet` (value_id, entity_id, ascending) and `forms.parquet`; returns how many rows each has."""
-    links = pl.concat([pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}), *(pl.read_parquet(path) for path in task.links)])
+    links = pl.concat(
+        [pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}), *(pl.read_parquet(path, glob=False) for path in task.links)]
+    )
     entities = entities_of(links.unique())
     pq.write_table(entities.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(ENTITIES), task.folder / "entities.parquet")
     listed = known.read_list(task.listed) if task.listed else None

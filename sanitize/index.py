@@ -135,7 +135,7 @@ def known_task(task: FindTask) -> dict[str, Any]:
         pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String), pl.col("section").cast(pl.String)
     )
     numbers = before["doc_no"].to_numpy()
-    entities = pl.read_parquet(task.before.entities).sort("value_id")
+    entities = pl.read_parquet(task.before.entities, glob=False).sort("value_id")
     wanted = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
     with table_writer(task.folder / "occurrences.parquet", tables.OCCURRENCES.schema) as out, look:
         for table in task.documents.read(task.first, task.last, wanted):

@@ -27,6 +27,7 @@ from sanitize.errors import UsageError, nearest
 from sanitize.kinds.kind import bringing, every_kind
 from sanitize.notebook import Told
 from sanitize.recapture import MORE, TWO, Z, chapman, histories, met, together
+from sanitize.remote import local_path
 from sanitize.shards import Documents, cells_of, read_json, write_lines
 from sanitize.sought import customs_in
 
@@ -52,7 +53,7 @@ def label(
     It goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
     `score` gives for every kind `precision` and `recall` with intervals; `against` gives `estimates`. Raises UsageError.
     """
-    work = Path(work)
+    work = local_path(work)
     private_folder(work)
     if score is not None and against is not None:
         raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
@@ -61,8 +62,8 @@ def label(
             return Told("label", _scored(Path(score)))
     if against is not None:
         others = [against] if isinstance(against, str | Path) else against
-        return Told("label", _estimated(work, [Path(one) for one in others]))
-    target = Path(out) if out is not None else work / "labels" / "sample.jsonl"
+        return Told("label", _estimated(work, [local_path(one) for one in others]))
+    target = local_path(out) if out is not None else work / "labels" / "sample.jsonl"
     if target.exists():
         raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
     if n < 1:
@@ -94,7 +95,7 @@ def _index(work: Path) -> Mapping[str, Any]:
 def _occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        yield pl.read_parquet(path, columns=[*_PLACE, "start_byte", "stop_byte"]).with_columns(pl.col("kind").cast(pl.String))
+        yield pl.read_parquet(path, columns=[*_PLACE, "start_byte", "stop_byte"], glob=False).with_columns(pl.col("kind").cast(pl.String))
 
 
 def _drawn(work: Path, n: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
@@ -348,5 +349,5 @@ def _of_corpus(index: Mapping[str, Any]) -> tuple[Any, ...]:
 def _finders(work: Path) -> set[str]:
     names: set[str] = set()
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        names |= set(pl.read_parquet(path, columns=["finder"])["finder"].cast(pl.String).unique())
+        names |= set(pl.read_parquet(path, columns=["finder"], glob=False)["finder"].cast(pl.String).unique())
     return names

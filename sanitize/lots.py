@@ -129,6 +129,9 @@ class Lot(Protocol):
     def holds(self, row: int, names: set[str]) -> bool:
         """True where one of the names is that of a field of the record."""
 
+    def has(self, name: str) -> bool:
+        """True where some record has a column of that name."""
+
     def raw(self, row: int) -> str:
         """A record as JSON."""
 
@@ -164,10 +167,10 @@ class Records:
                         flat.add(column)
                         layout.meet(column, (), fresh)
                     elif isinstance(value, dict | list):
-                        for steps in _met(value, (), names):
+                        for steps in met(value, (), names):
                             layout.meet(column, steps, fresh)
                 elif isinstance(value, dict | list) and layout.policy(column) == "sanitize":
-                    for steps in _met(value, (), names):
+                    for steps in met(value, (), names):
                         layout.meet(column, steps, False)
         good = [row for row in range(len(self.rows)) if row not in self.bad]
         while True:
@@ -258,9 +261,13 @@ class Records:
     def holds(self, row: int, names: set[str]) -> bool:
         """See `Lot`."""
         found: set[str] = set()
-        for _ in _met(self.rows[row], (), found):
+        for _ in met(self.rows[row], (), found):
             pass
         return bool(found & names)
+
+    def has(self, name: str) -> bool:
+        """See `Lot`."""
+        return any(record is not None and name in record for record in self.rows)
 
 
 class Columns:
@@ -358,6 +365,10 @@ class Columns:
         """See `Lot`."""
         return True
 
+    def has(self, name: str) -> bool:
+        """See `Lot`."""
+        return name in self.table.column_names
+
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -372,17 +383,17 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
+def met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
     """The steps to every string inside a value, and to what may be one; the names of fields on the way go to `names`."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from _met(inner, (*steps, "[]"), names)
+            yield from met(inner, (*steps, "[]"), names)
     elif isinstance(value, dict):
         names.update(value)
         for name, inner in value.items():
-            yield from _met(inner, (*steps, name), names)
+            yield from met(inner, (*steps, name), names)
 
 
 def _at(value: Any, steps: Steps) -> Iterator[Any]:

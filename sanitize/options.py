@@ -12,13 +12,24 @@ if TYPE_CHECKING:
     from sanitize.corpus import Columns
     from sanitize.indexing import Settings
 
+
+def local_path(place: str | Path) -> Path:
+    """A path on this machine: the type of each option and argument that is one and no URL."""
+    from sanitize.remote import local_path as checked
+
+    return checked(place)
+
+
 Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT...", help="files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails", show_default=False
     ),
 ]
-Work = Annotated[Path, typer.Argument(metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False)]
+Work = Annotated[
+    Path,
+    typer.Argument(parser=local_path, metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="no progress and no summary; errors, and what --json says, all the same")]
 Reveal = Annotated[bool, typer.Option(help="show raw values")]
@@ -48,11 +59,14 @@ IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="the docume
 Split = Annotated[str, typer.Option(metavar="WHAT", help="what is a document in a .txt: file, paragraphs or lines")]
 Seed = Annotated[int | None, typer.Option(help="a public key: repeatable anywhere, guessable by anyone", show_default=False)]
 KeyFile = Annotated[
-    Path | None, typer.Option("--key", metavar="FILE", help="the secret key (default: the vault's own)", show_default=False)
+    Path | None,
+    typer.Option("--key", parser=local_path, metavar="FILE", help="the secret key (default: the vault's own)", show_default=False),
 ]
 Known = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="values to look for: CSV, TSV or JSON lines with kind and value", show_default=False),
+    typer.Option(
+        parser=local_path, metavar="FILE", help="values to look for: CSV, TSV or JSON lines with kind and value", show_default=False
+    ),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="processes at work (default: one a core)", show_default=False)]
 EngineName = Annotated[str, typer.Option("--engine", help="local (this machine) or spark; see docs/spark.md")]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+from sanitize.disk import no_url
 from sanitize.errors import InputRefused, MissingExtra, ResourceError, SanitizeError, UsageError, nearest
 
 T = TypeVar("T")
@@ -44,6 +45,16 @@ _STATE = ("ETag", "etag", "generation", "VersionId"), ("LastModified", "last_mod
 def is_url(place: object) -> bool:
     """True for `s3://...` and its like; a path never is."""
     return isinstance(place, str) and _URL.match(place) is not None
+
+
+def local_path(place: str | Path) -> Path:
+    """The path that somebody named; UsageError where it is a URL, which as a path would be a folder called `s3:`."""
+    if is_url(place):
+        raise UsageError(
+            f"{shown(str(place))}: is a URL, and a place on this machine is expected here; INPUT and OUT of `sanitize run` may be URLs, "
+            "and OUT of `sanitize verify`"
+        )
+    return no_url(place)
 
 
 def shown(url: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from sanitize import vault
 from sanitize.errors import Locked, OutputBroken, UsageError
 from sanitize.publish import hashed
-from sanitize.remote import Missing, Storage, is_url, shown
+from sanitize.remote import Missing, Storage, is_url, local_path, shown
 from sanitize.shards import Corpus, sha256
 
 LOCK, MANIFEST, VERSIONS = "sanitize.lock", "manifest.json", "versions"
@@ -46,7 +46,7 @@ def here(work: object, out: object = None) -> Path:
             f"{shown(str(work))}: WORK holds the key and original values, and its locks and permissions are those of a file system; "
             "take a folder on this machine (--work DIR)"
         )
-    return Path(str(work))
+    return local_path(str(work))
 
 
 def apart(inputs: Sequence[Path | str], out: str) -> None:

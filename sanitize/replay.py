@@ -25,7 +25,7 @@ from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.progress import Progress, silent
 from sanitize.read import Roles
-from sanitize.remote import is_url, shown
+from sanitize.remote import is_url, local_path, shown
 from sanitize.run import Run
 from sanitize.shards import Corpus, read_json, write_json
 
@@ -135,7 +135,7 @@ def replay(
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     if is_url(out):
         raise UsageError(f"{shown(str(out))}: a replay is compared on this machine; take a folder (-o), and copy what is the same")
-    out, work = Path(out), remote_out.here(work, out)
+    out, work = local_path(out), remote_out.here(work, out)
     vault.apart(inputs, out, work)
     if out.resolve() == path.resolve().parent:
         raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; take another -o")

@@ -24,6 +24,7 @@ from sanitize.errors import LeakFound, UsageError
 from sanitize.fates import FateTask, fates
 from sanitize.figures import draw
 from sanitize.notebook import Told
+from sanitize.remote import local_path
 from sanitize.report import ReportTables, Sample, card, figures
 from sanitize.report import report as page_of
 from sanitize.samples import samples
@@ -103,16 +104,16 @@ def report(
     Returns `out, work, page, figures, samples`; raises UsageError for a folder or place that will not do, LeakFound where the page would
     hold a value, MissingExtra where figures need matplotlib.
     """
-    out, work = Path(out), remote_out.here(work, out)
+    out, work = local_path(out), remote_out.here(work, out)
     manifest = _published(out).manifest
     run = work / "runs" / str(manifest["plan_hash"])
     described = read_json(work / "index.json")
     if described is None or not (run / "plan.json").is_file():
         raise UsageError(f"{work}: does not hold the run that made {out}; name its folder with --work (default: {out}.private)")
-    page = Path(to) if to is not None else None if figures_to is not None else out.with_name(f"{out.name}.report.html")
+    page = local_path(to) if to is not None else None if figures_to is not None else out.with_name(f"{out.name}.report.html")
     for place in (page, figures_to):
         if place is not None:
-            _outside(Path(place), out, work)
+            _outside(local_path(place), out, work)
     if page is not None and page.is_dir():
         raise UsageError(f"{page}: is a folder; name the file that the page is to be")
     with disk_trouble(work), vault.umask(0o077), tempfile.TemporaryDirectory(dir=vault.private(work / "spill"), prefix="report-") as spill:

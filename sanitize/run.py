@@ -38,7 +38,7 @@ from sanitize.packed import PackTask, pack_task, place_of
 from sanitize.part import Counts
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import Job, hash_of, hashed, perform, publish, shard_names
-from sanitize.remote import is_url
+from sanitize.remote import is_url, local_path
 from sanitize.reporting import SAMPLES, pages, tables_of
 from sanitize.samples import samples
 from sanitize.shards import Corpus, sha256, write_json
@@ -554,7 +554,7 @@ def run(
     settings = settings or Settings()
     prefix = remote_out.Prefix(str(out)) if is_url(out) else None
     work = remote_out.local(work, str(out)) if prefix else remote_out.here(work, out)
-    out = remote_out.mirror(work, str(out)) if prefix else Path(out)
+    out = remote_out.mirror(work, str(out)) if prefix else local_path(out)
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
     if prefix is not None:
         remote_out.apart(inputs, prefix.shown)

@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from sanitize import crash, formats, rowgroups
 from sanitize.cells import Flat, Leaf, flatten, leaves, plain
-from sanitize.errors import InputRefused, OutputBroken
+from sanitize.disk import no_url
+from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.notebook import Sheet
 from sanitize.render import visible
 
@@ -322,7 +323,9 @@ class Corpus:
     @classmethod
     def open(cls, path: str | Path) -> Corpus:
         """The corpus in a folder that `sanitize run` published; OutputBroken where there is no readable manifest."""
-        folder = Path(path)
+        if "://" in str(path):
+            raise UsageError("a corpus is opened in a folder on this machine, and no URL; docs/remote.md says how to load what lies at one")
+        folder = no_url(path)
         try:
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
             manifest["shards"]

@@ -19,8 +19,9 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,19 +33,21 @@ import pyarrow as pa
 
 from sanitize import crash, vault
 from sanitize.batchwise import Batchwise, Outcome, Past, most_kept
+from sanitize.cells import Leaf
 from sanitize.corpus import Columns as Roled
 from sanitize.disk import disk_trouble
 from sanitize.engines.child import Child
 from sanitize.engines.engine import Died
-from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError
-from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths
+from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError, nearest
+from sanitize.feeds import PART_ROWS, ROWS, Folder, Lines, LinesFile, Sink, after, from_descriptor, from_iterable, from_paths, told
 from sanitize.find import patterns
 from sanitize.keyed import Key
 from sanitize.kinds.kind import bringing
 from sanitize.lock import locked
-from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf
+from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf, met
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import hashed
+from sanitize.remote import local_path
 from sanitize.seek import Seeker
 from sanitize.seen import Seen
 from sanitize.shards import CellColumn, cells_of, fsync, read_json, write_json
@@ -54,6 +57,8 @@ from sanitize.stores import Stores
 VERSION = 1  # raise it when a state of before cannot be gone on with
 AHEAD = 2  # lots that each worker has before it
 _ENOUGH = 1_000  # records before the share of those set aside says anything
+_HELD = 64 << 20  # bytes of them that wait for the first that can be read
+_NAMED = 40  # columns that an error lists
 
 
 def streamed(plan: Plan) -> Plan:
@@ -104,11 +109,13 @@ class Stream:
     def __init__(self, plan: Plan | str, state: Path | str | None, options: Options) -> None:
         self.plan = streamed(load_plan(plan) if isinstance(plan, str) else plan)
         self._sought = self.plan.sought
-        self.options, self._state = options, Path(state) if state is not None else None
+        self.options, self._state = options, local_path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
         self.documents = self.out = self.swept = 0
         self.by_kind: dict[str, dict[str, int]] = {}
         self.reasons: dict[str, int] = {}
+        self._names: dict[str, None] = {}  # columns of records that have no main text, as long as none has one
+        self._awaited = options.columns.options  # columns that were named, and that no record had yet
         self._began = time.monotonic()
 
     def __enter__(self) -> Stream:
@@ -139,7 +146,7 @@ class Stream:
         self.state = here
         self._fresh = not here.exists()
         with vault.umask(0o077), disk_trouble(here.parent):
-            vault.open_work(here)
+            vault.open_work(here, never=vault.OF_RUN)
             self._stack.enter_context(locked(here))
             self._stack.push(self._leave)
             for left in here.glob("*.tmp"):
@@ -162,7 +169,7 @@ class Stream:
                 [rank for rank, *_ in places],
                 list(self._said.get("fields", [])),
             )
-            self.seen = Seen(vault.private(here / "seen"), self._said.get("seen", ()), most_kept(self.plan.editors))
+            self.seen = Seen(vault.private(here / vault.OF_STREAM), self._said.get("seen", ()), most_kept(self.plan.editors))
             grows = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
             self.stores = Stores(here / "stores.jsonl", int(self._said.get("stores", 0))) if grows else None
             self._aside = vault.private(here / "quarantine") / "records.jsonl"
@@ -228,6 +235,7 @@ class Stream:
 
     def _texts(self, lot: Lot, first: int) -> tuple[Sheaf, list[CellColumn], list[pa.LargeStringArray]]:
         sheaf = lot.sheaf(self.layout, first, self.options.max_doc_bytes)
+        self._awaited = {name: option for name, option in self._awaited.items() if not lot.has(name)}
         columns = cells_of(sheaf.table, list(sheaf.leaves))
         return sheaf, columns, [one.flat.texts.fill_null("") if one.flat.texts.null_count else one.flat.texts for one in columns]
 
@@ -252,6 +260,39 @@ class Stream:
             total = self.by_kind.setdefault(kind, dict.fromkeys(counts, 0))
             for name, times in counts.items():
                 total[name] += times
+        if self.dark:
+            for record in lot.rows if isinstance(lot, Records) and len(self._names) < _NAMED else ():
+                for column, value in (record or {}).items():
+                    self._names |= dict.fromkeys(str(Leaf(str(column), steps)) for steps in ((), *met(value, (), set())))
+            if self.documents >= _ENOUGH or sum(map(len, self._faults)) > _HELD:
+                self.lit()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was said of columns that no record had: a name that is misspelt leaves a column as it is."""
+        told = (f"--{option} {name}: no record had such a column" for name, option in self._awaited.items())
+        return list(told) if self.documents else []
+
+    @property
+    def dark(self) -> bool:
+        """Whether no record so far, of this command or an earlier one, has the main text. Nothing is acknowledged or written then."""
+        return self.layout.main not in self.layout.columns
+
+    def lit(self) -> None:
+        """Refuse a stream in which there were records and none has the main text: that is a wrong column, or no JSON lines."""
+        if not (self.dark and self.documents):
+            return
+        count, main = f"{self.documents:,} record{'s' if self.documents > 1 else ''}", self.options.columns.roles.text[0]
+        if self._names:
+            raise UsageError(
+                f"the stream: of its {count} none has a text in a column {main}; name the column with --text-column NAME. "
+                f"Columns {nearest(main, [name for name in self._names if name != main][:_NAMED])}"
+            )
+        reasons = ", ".join(f"{times:,}: {told(reason)}" for reason, times in sorted(self.reasons.items()))
+        raise InputRefused(
+            f"the stream: of its {count} none can be read ({reasons}). Expected JSON lines, one object on each with its text in a "
+            f"column {main} (--text-column NAME names another); all other formats are read from files"
+        )
 
     def commit(self) -> None:
         """Acknowledge all that `clean` has gone past: the state on the disk says so after one rename."""
@@ -298,12 +339,22 @@ class Stream:
         there = Path(place or self.state)
         with contextlib.closing(self.clean(lots)) as steps, disk_trouble(there.parent):
             for step in steps:
-                sink.put(step.made)
+                if not self.dark:
+                    self._claim(sink, place)
+                    sink.put(step.made)
                 self.count(step, source)
-                if sink.ready():
+                if not self.dark and sink.ready():
                     self._settle(sink, source, place)
+            self.lit()
+            self._claim(sink, place)
             self._settle(sink, source, place)
         return self.summary()
+
+    def _claim(self, sink: Sink, place: Path | None) -> None:
+        """The place is ours from now on, whatever is found there after a stop."""
+        if place is not None and os.path.abspath(place) not in self.sinks:
+            self.sinks[os.path.abspath(place)] = sink.settle()
+            self.commit()
 
     def _settle(self, sink: Sink, source: Path | None, place: Path | None) -> None:
         said = sink.settle()
@@ -338,6 +389,7 @@ class Stream:
             "kept_originals": sum(counts["kept"] for counts in kinds.values()),
             "replaced": sum(counts["replaced"] for counts in kinds.values()),
             "by_kind": kinds,
+            "notes": self.notes,
             "swept": self.swept,
             "leaks": 0,
             "position": self.position,
@@ -455,7 +507,10 @@ def stream(
         rows=rows,
         max_doc_bytes=max_doc_bytes,
     )
-    checked = streamed(load_plan(plan) if isinstance(plan, str) else plan)  # now, not when the first record is asked for
+    # now, not when the first record is asked for
+    if isinstance(source, str | bytes | Path | Mapping) or not isinstance(source, Iterable):
+        raise UsageError(f"a stream takes an iterable of records, and no {type(source).__name__}; files are read by `sanitize stream FILE`")
+    checked = streamed(load_plan(plan) if isinstance(plan, str) else plan)
     return _each(source, checked, state, options, again)
 
 
@@ -483,7 +538,11 @@ def _records(source: Iterable[Any], plan: Plan, state: Path | str | None, option
                 elif isinstance(step.made, Columns):
                     yield from step.made.table.combine_chunks().to_batches()
                 one.count(step)
-                one.commit()
+                if not one.dark:
+                    one.commit()
+        one.lit()
+        for note in one.notes:
+            warnings.warn(note, stacklevel=2)
 
 
 def pipe(
@@ -500,13 +559,16 @@ def pipe(
 
     Returns the summary. A file that is named again goes on where it was; what comes on standard input follows what was acknowledged.
     """
-    if state is not None:
-        vault.apart(inputs, out, state)
+    vault.apart(inputs, out, state)
     if out is not None and not out.suffix:  # a file ends with a batch, since nothing else is acknowledged
         options = replace(options, rows=min(options.rows, options.rows_per_shard))
     with Stream(plan, state, options) as one:
         # every input is looked at before anything is written
-        feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows)) for path in inputs]
+        names: set[str] = set()
+        feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows, names)) for path in inputs]
+        for name, option in options.columns.options.items() if names else ():
+            if name not in names:
+                raise UsageError(f"--{option} {name}: there is no such column; {nearest(name, names)}")
         place = os.path.abspath(out) if out is not None else ""
         sink: Sink
         if out is None:
@@ -516,13 +578,9 @@ def pipe(
         elif out.suffix in (".jsonl", ".ndjson"):
             sink = LinesFile(out, one.sinks.get(place, {}))
         elif out.suffix:
-            raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER)")
+            raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER, without a dot)")
         else:
             sink = Folder(out, one.sinks.get(place, {}), options.rows_per_shard)
-        if place and place not in one.sinks:
-            # the place is ours from now on, whatever is found there after a stop
-            one.sinks[place] = sink.settle()
-            one.commit()
         if not inputs:
             return one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
         for path, lots in feeds:

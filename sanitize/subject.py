@@ -36,7 +36,7 @@ from sanitize.lock import locked
 from sanitize.notebook import Told
 from sanitize.plan import Plan
 from sanitize.publish import hashed
-from sanitize.remote import is_url
+from sanitize.remote import is_url, local_path
 from sanitize.run import run
 from sanitize.shards import Corpus, Documents, read_json, sha256, write_json, write_lines
 from sanitize.sought import customs_in
@@ -96,7 +96,7 @@ def subject(
 
     Raises UsageError for a match that is too common or of nobody, and for a WORK whose input has moved.
     """
-    work = Path(work)
+    work = local_path(work)
     ask.private_folder(work)
     for path in (documents, receipt):
         if path is not None and not Path(path).resolve().parent.is_dir():
@@ -193,7 +193,7 @@ def _found(
         for no, ((low, high), occurrences) in enumerate(zip(here.ranges, here.files("tables", "occurrences"), strict=True))
     ]
     here.map(link_task, tasks)
-    links = pl.concat([pl.read_parquet(task.folder / "links.parquet") for task in tasks]).unique()
+    links = pl.concat([pl.read_parquet(task.folder / "links.parquet", glob=False) for task in tasks]).unique()
     values, names, shared = list(given.values), list(given.names), 0
     if follow:
         values, names, shared = belonging(links, given, locals_in(here.files("vault", "values")))
@@ -255,7 +255,7 @@ def _looked(here: _Work, person: tombstones.Erased) -> tuple[dict[str, Sequence[
             tasks.append(about)
         here.map(forget_task, tasks)
         occurrences = [*occurrences, *(task.folder / "mentions.parquet" for task in tasks)]
-        wrote = pl.concat([pl.read_parquet(task.folder / "gone.parquet") for task in tasks])["doc_no"]
+        wrote = pl.concat([pl.read_parquet(task.folder / "gone.parquet", glob=False) for task in tasks])["doc_no"]
     return {"occurrences": occurrences, "subject": [listed]}, wrote
 
 
@@ -306,7 +306,7 @@ def _in_run(
 def _in_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
     """What one training had seen of the person's documents: from `seen.parquet` and `train.json` of its run folder."""
     try:
-        seen = pl.read_parquet(folder / "seen.parquet", columns=["doc_id", "first_step"])
+        seen = pl.read_parquet(folder / "seen.parquet", columns=["doc_id", "first_step"], glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UsageError(
             f"{folder}: no readable seen.parquet ({type(error).__name__}); expected the folder of a `sanitize-train` run"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -167,8 +168,11 @@ class Target:
                 if not self.index.settings.replace:
                     raise
         if not self.index.settings.replace:
-            grown = corpus.manifest.get("batches") and corpus.manifest.get("plan") == self.plan.shown()
-            goes_on = "use --append to go on with it, or " if grown and not self.index.settings.append else ""
+            was = Counter(one.get("sha256") for one in corpus.manifest.get("inputs", []))
+            now = Counter(sha256 for _, sha256 in self.index.input_files)
+            grown = corpus.manifest.get("batches") or (was and was < now)
+            grown = grown and not self.index.settings.append and corpus.manifest.get("plan") == self.plan.shown()
+            goes_on = "use --append to go on with it, or " if grown else ""
             raise UsageError(
                 f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; {goes_on}"
                 "use --replace to swap it for the new one when that is whole, or take another -o"

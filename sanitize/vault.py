@@ -25,10 +25,17 @@ def private(folder: Path) -> Path:
     return folder
 
 
-def open_work(work: Path) -> None:
-    """Make WORK: private, ignored by git, with its vault. A folder that holds something else is refused, untouched."""
+OF_RUN, OF_STREAM = "tasks", "seen"  # folders that only the WORK of a run has, and only the state of a stream
+_WHOSE = {OF_RUN: "the private folder of a run; take another --state", OF_STREAM: "the state of a stream; take another --work"}
+
+
+def open_work(work: Path, never: str = OF_STREAM) -> None:
+    """Make WORK: private, ignored by git, with its vault. A folder that holds something else is refused, untouched, and so is one that
+    holds `never`: what a run and a stream remember of one input does not go together."""
     if work.is_dir():
         names = {entry.name for entry in work.iterdir()}
+        if never in names and "vault" in names:
+            raise UsageError(f"{work}: is {_WHOSE[never]}, or leave it out")
         begun = names <= {".gitignore", "vault", "run.lock"} and _ignore(work) in (None, "", "*\n")  # stopped, or not so far yet
         if not begun and not {".gitignore", "vault"} <= names:
             raise UsageError(
@@ -87,10 +94,10 @@ def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None)
     return Key.read(path)
 
 
-def apart(inputs: Sequence[Path | str], out: Path | None, work: Path) -> None:
+def apart(inputs: Sequence[Path | str], out: Path | None, work: Path | None) -> None:
     """Refuse folders that lie inside each other, or inside the private folder of another run."""
     places = [(Path(path), "the input") for path in inputs if "://" not in str(path)]
-    roots = ([(out, "OUT (-o)")] if out is not None else []) + [(work, "WORK")]
+    roots = [(root, name) for root, name in ((out, "OUT (-o)"), (work, "WORK")) if root is not None]
     for root, name in roots:
         mine = root.resolve()
         for other, other_name in [*places, *((r, n) for r, n in roots if n != name)]:

@@ -93,6 +93,23 @@ def elsewhere(place: Place, name: str) -> Place:
     return Place(place.here / name)
 
 
+def test_a_run_over_more_files_says_that_they_can_be_added(place: Place) -> None:
+    put(place, "a.jsonl")
+    place.go()
+    put(place, "b.parquet")
+    with pytest.raises(UsageError, match="1 new.*use --append to go on with it, or use --replace"):
+        place.go()
+    with pytest.raises(UsageError, match="^((?!--append).)*$"):
+        place.go(plan="redact")
+    changed = elsewhere(place, "changed")
+    put(changed, "a.jsonl")
+    changed.go()
+    changed.put("a.jsonl", [document(99)])
+    with pytest.raises(UsageError, match="^((?!--append).)*$"):
+        changed.go()
+    assert place.append()["appended"]["documents"] == 5
+
+
 # ------------------------------------------------------------------------------------------------------- the same as one run
 
 SAME = ("documents_in", "documents_out", "occurrences", "kept_originals", "replaced", "by_kind", "leaks", "quarantined")

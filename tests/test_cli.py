@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +21,16 @@ import pytest
 
 from sanitize import cli, vault
 from sanitize.corpus import Columns
+from sanitize.doctor import doctor
 from sanitize.errors import LeakFound, UsageError
 from sanitize.indexing import Settings
 from sanitize.kinds.kind import house_kinds
-from sanitize.options import document_size
+from sanitize.options import document_size, local_path
+from sanitize.reporting import report
 from sanitize.run import find as sanitize_find
 from sanitize.run import run as sanitize_run
+from sanitize.shards import Corpus
+from sanitize.stream import stream
 
 BOB, ANN, PHONE = "bob.lee@example.com", "ann.roe@example.org", "212-555-0123"
 LINES = [f"First {BOB} and {PHONE}.", f"Then {BOB}, {ANN}.", f"Again {BOB} or {PHONE}; {ANN} too."]
@@ -647,6 +653,25 @@ def test_a_pipe_that_broke_and_is_not_ours_is_an_error(tmp_path: Path) -> None:
         "stream in.jsonl -o s3://pail/out",
         "stream in.jsonl --state s3://pail/state",
         "stream s3://pail/in.jsonl",
+        "demo --dir s3://pail/demo --mails 10",
+        "doctor --dir s3://pail",
+        "report s3://pail/out",
+        "report out --to s3://pail/page.html",
+        "report out --figures s3://pail/figures",
+        "report out --work s3://pail/work",
+        "top s3://pail/work",
+        "sql s3://pail/work --list",
+        "status s3://pail/work",
+        "label s3://pail/work",
+        "label out.private --out s3://pail/sample.jsonl",
+        "label out.private --score s3://pail/sample.jsonl",
+        "label out.private --against s3://pail/work",
+        "subject out.private --match s3://pail/who.txt",
+        "subject out.private --match who.txt --documents s3://pail/ids.txt",
+        "explain in.jsonl --forecast s3://pail/curves.json",
+        "run in.jsonl -o other --key s3://pail/key",
+        "run in.jsonl -o other --known s3://pail/known.csv",
+        "replay s3://pail/manifest.json in.jsonl -o other",
     ],
 )
 def test_a_url_where_a_folder_is_asked_for(tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
@@ -656,6 +681,39 @@ def test_a_url_where_a_folder_is_asked_for(tmp_path: Path, sanitize: Command, mo
     before = sorted(tmp_path.rglob("*"))
     said = sanitize(*command.split())
     assert said.code == 2 and "s3://pail" in said.error
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_every_option_that_is_a_path_refuses_a_url() -> None:
+    seen, bare = 0, []
+    for verb in cli.VERBS:
+        command = importlib.import_module(f"sanitize.verbs.{verb}").command
+        for option, hint in typing.get_type_hints(command, include_extras=True).items():
+            if "pathlib" in str(hint):
+                seen += 1
+                bare += [f"{verb} {option}"] if hint.__metadata__[0].parser is not local_path else []
+    assert seen > 20 and bare == [], "give it parser=local_path, or take a string and ask is_url"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda url: report("out", to=f"{url}/page.html"),
+        lambda url: report("out", figures_to=url),
+        lambda url: list(stream([{"text": "a"}], state=url)),
+        doctor,
+        Corpus.open,
+    ],
+)
+def test_a_url_where_python_is_asked_for_a_folder(
+    tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, made: Callable[[str], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="on this machine"):
+        made("s3://pail/there")
     assert sorted(tmp_path.rglob("*")) == before
 
 

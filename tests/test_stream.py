@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
 import os
@@ -269,6 +270,103 @@ def test_a_bad_record_goes_to_quarantine_and_the_stream_goes_on(line: bytes, rea
     (aside,) = [json.loads(text) for text in (tmp_path / "state" / "quarantine" / "records.jsonl").read_text().splitlines()]
     assert (aside["record"], aside["reason"]) == (1, reason)
     assert "@" not in done.stderr.decode()
+
+
+WRONG = [
+    (
+        b'{"body": "ann.lee@example.com", "meta": {"title": "a"}}',
+        ("--text-column", "bodi"),
+        2,
+        ["bodi", "known: body, meta, meta.title", "mean body"],
+    ),
+    (b'{"text": {"said": "ann.lee@example.com"}}', (), 2, ["known: text.said."]),
+    (b"ann.lee@example.com,1", (), 3, ["it is no JSON", "JSON lines"]),
+    (b'[{"text": "ann.lee@example.com"}]', (), 3, ["it is JSON, but no object"]),
+]
+
+
+@pytest.mark.parametrize("out", [None, "there/out.jsonl", "there/out"])
+@pytest.mark.parametrize(("line", "more", "code", "words"), WRONG, ids=["column", "no string", "no JSON", "array"])
+def test_a_stream_of_which_nothing_can_be_read(
+    tmp_path: Path, line: bytes, more: tuple[str, ...], code: int, words: list[str], out: str | None
+) -> None:
+    """One error that names columns and no value, and nothing is left behind; whether the lines end or not."""
+    (here := tmp_path / "here").mkdir()
+    columns = Columns(roles=Roles(text=more[1:] or ("text",)))
+    for many in (1, 3, 1_001):
+        (tmp_path / "in").write_bytes((line + b"\n") * many)
+        with (tmp_path / "in").open("rb") as said, pytest.raises((UsageError, InputRefused)) as refused:
+            options = Options(seed=1, rows=400, columns=columns)
+            pipe([], here / out if out else None, plan_of(), here / "state", options, stdin=said.fileno(), stdout=io.BytesIO())
+        assert refused.value.exit_code == code and all(word in str(refused.value) for word in words), refused.value
+        assert "ann.lee" not in str(refused.value) and list(here.iterdir()) == []
+
+
+def test_the_command_says_that_nothing_can_be_read(tmp_path: Path) -> None:
+    done = sanitize_stream(tmp_path, WRONG[0][0], "--state", "state")
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
+    assert (
+        done.stderr.startswith(b"error: the stream: of its 1 record none has a text in a column text; ") and done.stderr.count(b"\n") == 1
+    )
+
+
+def test_a_column_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """A name that is misspelt leaves a column as it is: of files that is refused, of what is still to come it can only be told."""
+    rows = [{"text": "bob.mann@example.com", "who": "kim"}, {"text": "a", "phone": "b"}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text(lines)
+    (tmp_path / "in" / "b.mbox").write_text("From x Mon May 14 16:39:00 2001\nFrom: ann@example.com\n\nHello.\n")
+    pq.write_table(pa.table({"text": ["a"], "other": ["b"]}), tmp_path / "in" / "c.parquet")
+    state, out = tmp_path / "state", tmp_path / "out.jsonl"
+    for option, columns in {
+        "--drop whom": Columns(policies={"who": "drop", "whom": "drop"}),
+        "--user-column whom": Columns(roles=Roles(user="whom")),
+        "--id-column no": Columns(roles=Roles(id="no")),
+    }.items():
+        told = Options(seed=1, rows=1, columns=columns)
+        with pytest.raises(UsageError, match=option.split()[0]):
+            pipe([tmp_path / "in"], out, plan_of(), state, told)
+        assert not state.exists() and not out.exists()
+        with (tmp_path / "in" / "a.jsonl").open("rb") as said:
+            summary = pipe([], None, plan_of(), None, told, stdin=said.fileno(), stdout=io.BytesIO())
+        assert summary["notes"] == [f"{option}: no record had such a column"]
+        with pytest.warns(UserWarning, match=f"{option}: no record had such a column"):
+            list(stream(rows, plan_of(), seed=1, columns=columns))
+    every = Columns(policies=dict.fromkeys(("who", "phone", "other", "user_id"), "drop"))
+    assert pipe([tmp_path / "in"], out, plan_of(), state, Options(seed=1, columns=every))["notes"] == []
+    assert all(set(json.loads(line)) == {"text"} for line in out.read_text().splitlines())
+
+
+@pytest.mark.parametrize("source", ["in.jsonl", Path("in.jsonl"), b"in", {"text": "a"}, None, 7])
+def test_what_is_no_stream_of_records_is_told_at_once(source: Any) -> None:
+    with pytest.raises(UsageError, match=f"and no {type(source).__name__}"):
+        stream(source, plan_of())
+
+
+def test_what_is_set_aside_before_the_first_good_record(tmp_path: Path) -> None:
+    """It waits for that one: in Python, and where a stream pauses between them."""
+    rows = [{"no": 1}, {"no": 2}, {"text": "bob.mann@example.com"}]
+    assert list(stream(iter(rows), plan_of(), state=tmp_path / "state", seed=1, rows=1)) == rows[2:]
+    assert json.loads((tmp_path / "state" / "state.json").read_text())["quarantined"] == 2
+    with pytest.raises(UsageError, match="none has a text in a column text.*known: no"):
+        list(stream(rows[:2], plan_of(), state=tmp_path / "other", seed=1, rows=1))
+    assert not (tmp_path / "other").exists()
+    # behind records that were read it is one that cannot be read, and no more
+    assert list(stream(rows[:2], plan_of(), state=tmp_path / "state", seed=1)) == []
+    assert json.loads((tmp_path / "state" / "state.json").read_text())["quarantined"] == 4
+
+
+@pytest.mark.parametrize("out", ["out.jsonl", "out"])
+def test_parquet_with_mails_in_bytes_is_refused_before_anything_is_written(tmp_path: Path, out: str) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"text": ["ann.lee@example.com"]}), tmp_path / "in" / "a.parquet")
+    pq.write_table(pa.table({"text": [b"From: ann.lee@example.com"]}), tmp_path / "in" / "b.parquet")
+    before = sorted(tmp_path.iterdir())
+    for inputs in (["in/b.parquet"], ["in/a.parquet", "in/b.parquet"], ["in"]):
+        with pytest.raises(InputRefused, match=r"b\.parquet: column text holds bytes"):
+            pipe([tmp_path / name for name in inputs], tmp_path / "made" / out, plan_of(), tmp_path / "state", Options(seed=1))
+        assert sorted(tmp_path.iterdir()) == before
 
 
 def sanitize_stream(folder: Path, said: bytes, *words: str, **environment: str) -> subprocess.CompletedProcess[bytes]:

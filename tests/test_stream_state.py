@@ -23,15 +23,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sanitize.ask import status, top
 from sanitize.batchwise import Past
 from sanitize.corpus import Columns
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
 from sanitize.feeds import Folder, LinesFile
+from sanitize.indexing import Settings
+from sanitize.label import label
 from sanitize.lots import Records
 from sanitize.plan import load_plan
+from sanitize.run import run
 from sanitize.seen import MADE, REAL, Seen, times_of
 from sanitize.stores import Stores
 from sanitize.stream import Options, Stream, pipe
+from sanitize.subject import subject
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [{"text": f"kim.day{number % 7}@example.com and kim.day{number}@example.org, 212-555-01{number % 100:02d}"} for number in range(90)]
@@ -367,3 +372,27 @@ def test_the_past_of_a_batch(tmp_path: Path) -> None:
     ids, docs = np.array([1, 2, 5, 5, 9, 7], np.int64), np.array([10, 10, 9, 10, 11, 99], np.int64)
     assert past.taken(ids, docs).tolist() == [True, True, False, True, False, False]
     assert past.made(ids).tolist() == [False, True, False, False, False, False]
+
+
+def test_a_state_and_the_private_folder_of_a_run_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text(json.dumps({"text": "bob.mann@example.com"}) + "\n")
+    pipe([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), Options(seed=1))
+    run("in.jsonl", "out", "rmft", settings=Settings(seed=1, workers=1))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="out.private: is the private folder of a run; take another --state"):
+        pipe([Path("in.jsonl")], Path("more.jsonl"), PLAN, Path("out.private"), Options(seed=1))
+    with pytest.raises(UsageError, match="state: is the state of a stream; take another --work"):
+        run("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
+    for ask in (top, status, label, functools.partial(subject, match=["bob.mann@example.com"])):
+        with pytest.raises(UsageError, match="state: the state of a stream, which keeps no tables"):
+            ask("state")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_output_lies_apart_without_a_state_too(tmp_path: Path) -> None:
+    """The next stream over the folder would read what this one wrote."""
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    with pytest.raises(UsageError, match="lie inside each other"):
+        pipe([tmp_path], tmp_path / "out.jsonl", PLAN, None, Options(seed=1))
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]

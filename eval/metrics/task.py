@@ -120,7 +120,10 @@ class Task(Metric):
                 f"{self.examples}: no such file; expected Parquet or JSON lines with the template's fields and {self.answer_column}"
             )
         try:
-            frame = pl.read_ndjson(self.examples) if self.examples.suffix == ".jsonl" else pl.read_parquet(self.examples)
+            if self.examples.suffix == ".jsonl":
+                frame = pl.read_ndjson(self.examples.read_bytes())
+            else:
+                frame = pl.read_parquet(self.examples, glob=False)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise OutputBroken(f"{self.examples}: cannot be read as Parquet or JSON lines ({type(error).__name__})") from None
         if self.answer_column not in frame.columns:

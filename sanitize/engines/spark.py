@@ -107,7 +107,7 @@ class Spark:
             schema = self._result_schema(stage, query, tables, parameters)
             parts = stage / "parts"
             with self._query(query, tables, parameters) as frame:
-                self._act(lambda: frame.write.option("compression", "zstd").parquet(_uri(parts)))
+                self._act(lambda: frame.write.option("compression", "zstd").parquet(f"file://{parts.resolve()}"))  # a name, where it writes
             # the number in the name is the place in the order
             files = sorted(parts.glob("part-*.parquet"), key=lambda path: (int(path.name.split("-")[1]), path.name))
             columns = ", ".join(f"CAST({quote_name(f.name)} AS {_TYPES[f.type][0]}) AS {quote_name(f.name)}" for f in schema)

@@ -277,9 +277,9 @@ def read_list(path: Path) -> pl.DataFrame:
     json_lines = path.suffix in (".jsonl", ".ndjson", ".json")
     try:
         if json_lines:
-            table = pl.read_ndjson(path, infer_schema_length=None)
+            table = pl.read_ndjson(path.read_bytes(), infer_schema_length=None)
         else:
-            table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False)
+            table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False, glob=False)
     except (OSError, pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         raise UsageError(f"--known {path}: {_unread(path, json_lines, error)}; {expected}") from None
     for name in ("kind", "value"):

@@ -204,7 +204,7 @@ def _own(path: Path) -> pl.DataFrame:
     elif _suffix(path) in (".csv", ".tsv"):
         table = pl.read_csv(path, separator="\t" if _suffix(path) == ".tsv" else ",", infer_schema=False, glob=False)
     else:
-        table = pl.read_ndjson(path, infer_schema_length=None)
+        table = pl.read_ndjson(path.read_bytes(), infer_schema_length=None)
     if "stop" not in table.columns and "end" in table.columns:
         table = table.rename({"end": "stop"})
     missing = [name for name in ("start", "stop", "kind") if name not in table.columns]

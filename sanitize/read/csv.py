@@ -16,7 +16,7 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.read.opened import MARK, Break, guarded, opened
+from sanitize.read.opened import MARK, Break, begins_as_text, guarded, opened
 from sanitize.read.standard import TEXT, faults
 from sanitize.read.unit import Layout, Look, Roles, Unit, Unreadable
 from sanitize.read.writer import Records, Writer
@@ -35,7 +35,7 @@ def recognise(head: bytes) -> str | None:
 
 def accepts(head: bytes, format: str) -> str:
     """The format, for anything that may be text: what the first line is shows later."""
-    return "" if b"\0" in head or head.startswith(b"%PDF-") else format
+    return format if begins_as_text(head) else ""
 
 
 def look(path: str, format: str, roles: Roles) -> Look:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sanitize import cells
 from sanitize.read.array import elements
-from sanitize.read.opened import MARK, Break, codec, guarded, opened
+from sanitize.read.opened import MARK, Break, begins_as_text, codec, guarded, opened
 from sanitize.read.standard import TEXT, faults, leaf_of
 from sanitize.read.unit import Layout, Look, Roles, Unit, Unreadable
 from sanitize.read.writer import Records, Writer
@@ -35,8 +35,6 @@ PIECE = 64 << 20  # bytes of a file one worker takes
 def recognise(head: bytes) -> str | None:
     """`json` where an array of objects begins; `jsonl` where the first line is a JSON object, or begins like one and is longer than what is
     looked at."""
-    if b"\0" in head:
-        return None
     if re.match(rb"\s*\[\s*[{\]]", head):
         return "json"
     line, end, _ = head.lstrip().partition(b"\n")
@@ -49,7 +47,7 @@ def recognise(head: bytes) -> str | None:
 
 def accepts(head: bytes, format: str) -> str:
     """Lines may be any text, each speaks for itself; what is called `.json` may be lines or an array."""
-    return (recognise(head) or "") if format == "json" else "" if b"\0" in head else format
+    return (recognise(head) or "") if format == "json" else format if begins_as_text(head) else ""
 
 
 def look(path: str, format: str, roles: Roles) -> Look:
@@ -57,14 +55,14 @@ def look(path: str, format: str, roles: Roles) -> Look:
     size, plain = os.path.getsize(path), codec(path) is None and format == "jsonl"
     cuts = list(range(0, size, PIECE)) if plain and size > 2 * PIECE else [0]
     values: dict[str, list[Any]] = {}
-    broken = False
+    broken, empty = False, True
     with opened(path) as stream:
         try:
             for at in [0, *((size * spot // SPOTS for spot in range(1, SPOTS)) if plain and size > 1 << 20 else ())]:
                 seen = 0
                 begun = elements(stream, limit=LONGEST) if format == "json" else lines(stream, start=at, limit=LONGEST)
                 for number, (*_, line) in enumerate(begun):
-                    seen += len(line or b"")
+                    empty, seen = False, seen + len(line or b"")
                     record = _parsed(line)[0] if line is not None else None
                     if isinstance(record, dict):
                         for key, value in record.items():
@@ -73,9 +71,11 @@ def look(path: str, format: str, roles: Roles) -> Look:
                         break
         except Break:
             broken = True
-    if not values:
+    if empty and not broken:  # an array without elements: no records, and so of any columns
+        values = {name: [] for name in (*(re.split(r"[.\[]", name)[0] for name in roles.text), roles.user, roles.id) if name}
+    elif not values:
         raise Unreadable("truncated" if broken else "not_json")
-    schema = pa.schema([(key, _kind(column)) for key, column in values.items()])
+    schema = pa.schema([(key, _kind(column) if column else pa.null()) for key, column in values.items()])
     pieces = [
         Unit(no=0, path=path, format=format, files=(path,), start=start, stop=stop)
         for start, stop in zip(cuts, [*cuts[1:], None], strict=True)

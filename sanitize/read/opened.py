@@ -96,6 +96,11 @@ def head(path: str) -> bytes:
     return found.removeprefix(MARK)
 
 
+def begins_as_text(head: bytes) -> bool:
+    """Whether what a file begins with may be text. A NUL in the first line is of UTF-16 or of no text at all, further on a character."""
+    return b"\0" not in head.partition(b"\n")[0] and not head.startswith(b"%PDF-")
+
+
 def whole(path: str, limit: int) -> tuple[bytes, str]:
     """(the bytes of a file, "") or (b"", the reason why not); no more than the limit is read."""
     try:

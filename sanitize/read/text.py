@@ -7,6 +7,7 @@ stays as it is, line ends too; a paragraph ends before the line end behind which
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 from io import BufferedReader
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from sanitize.read.jsonl import lines
 from sanitize.read.mail import decoded
-from sanitize.read.opened import MARK, codec, guarded, whole
+from sanitize.read.opened import MARK, begins_as_text, codec, guarded, whole
 from sanitize.read.standard import TEXT
 from sanitize.read.unit import Layout, Look, Roles, Unit
 from sanitize.read.writer import Records, Text
@@ -32,7 +33,12 @@ def recognise(head: bytes) -> str | None:
 
 def accepts(head: bytes, format: str) -> str:
     """The format, unless the beginning is no text."""
-    return "" if b"\0" in head or head.startswith(b"%PDF-") else format
+    if b"\0" in head:  # texts of people hold one where a line of a log was damaged; what is packed or drawn is no UTF-8
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(head)
+        except UnicodeDecodeError:
+            return ""
+    return format if begins_as_text(head) else ""
 
 
 def look(path: str, format: str, roles: Roles) -> Look:

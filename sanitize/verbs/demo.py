@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from sanitize.options import AsJson
+from sanitize.options import AsJson, local_path
 from sanitize.shown import print_json
 
 
 def command(
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="where to put it")] = Path("demo"),
+    folder: Annotated[Path, typer.Option("--dir", parser=local_path, metavar="DIR", help="where to put it")] = Path("demo"),
     mails: Annotated[int, typer.Option(min=10, help="how many mails")] = 2_000,
     as_json: AsJson = False,
 ) -> None:

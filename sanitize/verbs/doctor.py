@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from sanitize.options import AsJson
+from sanitize.options import AsJson, local_path
 from sanitize.shown import print_json
 
 
 def command(
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="where OUT and WORK shall lie")] = Path(),
+    folder: Annotated[Path, typer.Option("--dir", parser=local_path, metavar="DIR", help="where OUT and WORK shall lie")] = Path(),
     as_json: AsJson = False,
 ) -> None:
     """Check this machine: versions, disk, modes, locks, workers, optional parts, and a run that is killed and resumed."""

@@ -22,6 +22,7 @@ from sanitize.options import (
     TextColumn,
     UserColumn,
     columns_of,
+    local_path,
 )
 from sanitize.shown import by_kind, listed, show
 
@@ -40,7 +41,12 @@ def command(
     drop: Drop = None,
     forecast: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="curves.json of `sanitize-eval frontier`: what models may leak, by plan", show_default=False),
+        typer.Option(
+            parser=local_path,
+            metavar="FILE",
+            help="curves.json of `sanitize-eval frontier`: what models may leak, by plan",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, Work
+from sanitize.options import AsJson, Work, local_path
 from sanitize.shown import show, table
 
 
@@ -16,14 +16,19 @@ def command(
     work: Work,
     n: Annotated[int, typer.Option("--n", min=1, max=100_000, help="how many rows")] = 300,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="where the sample goes (default: WORK/labels/sample.jsonl)", show_default=False)
+        Path | None,
+        typer.Option(
+            parser=local_path, metavar="FILE", help="where the sample goes (default: WORK/labels/sample.jsonl)", show_default=False
+        ),
     ] = None,
     score: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="a labelled sample: precision and recall by kind", show_default=False)
+        Path | None,
+        typer.Option(parser=local_path, metavar="FILE", help="a labelled sample: precision and recall by kind", show_default=False),
     ] = None,
     against: Annotated[
         list[Path] | None,
         typer.Option(
+            parser=local_path,
             metavar="WORK",
             help="an index of the same corpus by other finders: what all of them missed, without labels; again for a third",
             show_default=False,

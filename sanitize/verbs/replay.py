@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, Inputs, Known, MemoryLimit, Quiet, Workers
+from sanitize.options import AsJson, Inputs, Known, MemoryLimit, Quiet, Workers, local_path
 from sanitize.shown import show
 
 
 def command(
     manifest: Annotated[
-        Path, typer.Argument(metavar="MANIFEST", help="manifest.json of a run with --seed, or its folder", show_default=False)
+        Path,
+        typer.Argument(parser=local_path, metavar="MANIFEST", help="manifest.json of a run with --seed, or its folder", show_default=False),
     ],
     inputs: Inputs,
     out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish", show_default=False)],

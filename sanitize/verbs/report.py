@@ -8,20 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson
+from sanitize.options import AsJson, local_path
 from sanitize.shown import show
 
 
 def command(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="a published folder", show_default=False)],
+    out: Annotated[Path, typer.Argument(parser=local_path, metavar="OUT", help="a published folder", show_default=False)],
     to: Annotated[
-        Path | None, typer.Option("-o", "--to", metavar="FILE", help="the page (default: OUT.report.html, beside OUT)", show_default=False)
+        Path | None,
+        typer.Option(
+            "-o", "--to", parser=local_path, metavar="FILE", help="the page (default: OUT.report.html, beside OUT)", show_default=False
+        ),
     ] = None,
     work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False)
+        Path | None,
+        typer.Option(parser=local_path, metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="also the figures, as files (needs the extra plots)", show_default=False)
+        Path | None,
+        typer.Option(parser=local_path, metavar="DIR", help="also the figures, as files (needs the extra plots)", show_default=False),
     ] = None,
     format: Annotated[str, typer.Option(help="of the figures: png or svg")] = "png",
     as_json: AsJson = False,

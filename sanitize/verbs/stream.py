@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +25,7 @@ from sanitize.options import (
     TextColumn,
     UserColumn,
     columns_of,
+    local_path,
     share,
 )
 from sanitize.shown import print_json, say, table
@@ -84,8 +84,8 @@ def command(
         max_doc_bytes=max_doc_bytes,
         max_quarantine=share(max_quarantine),
     )
-    into, here = (Path(one) if one is not None else None for one in (out, state))
-    summary = pipe([Path(one) for one in inputs or ()], into, load_plan(plan, set_ or ()), here, options)
+    into, here = (local_path(one) if one is not None else None for one in (out, state))
+    summary = pipe([local_path(one) for one in inputs or ()], into, load_plan(plan, set_ or ()), here, options)
     if as_json and out is not None:
         print_json(summary)
     elif as_json:
@@ -106,6 +106,7 @@ def _streamed(summary: Mapping[str, Any]) -> str:
     ]
     if summary["quarantine"]:
         lines.append(f"set aside {', '.join(f'{times} {reason}' for reason, times in summary['quarantine'].items())}")
+    lines += [f"note: {note}" for note in summary["notes"]]
     if summary["swept"]:
         lines.append(f"verify    {summary['swept']:,} that the finders had missed were swept")
     return "\n".join(lines)

@@ -8,14 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.options import AsJson, KeyFile, Quiet, Seed, Work, Workers
+from sanitize.options import AsJson, KeyFile, Quiet, Seed, Work, Workers, local_path
 from sanitize.shown import show
 
 
 def command(
     work: Work,
     match: Annotated[
-        Path, typer.Option(metavar="FILE", help="who: one value, name or user:ID a line (# begins a comment)", show_default=False)
+        Path,
+        typer.Option(
+            parser=local_path, metavar="FILE", help="who: one value, name or user:ID a line (# begins a comment)", show_default=False
+        ),
     ],
     erase: Annotated[
         bool, typer.Option("--erase", help="take them out of every folder published from WORK, now and in later runs")
@@ -24,13 +27,16 @@ def command(
         bool, typer.Option("--linked/--no-linked", help="also what stands under their display names, and their plus tags")
     ] = True,
     checkpoint: Annotated[
-        list[Path] | None, typer.Option(metavar="RUN", help="a run folder of sanitize-train to look into, too", show_default=False)
+        list[Path] | None,
+        typer.Option(parser=local_path, metavar="RUN", help="a run folder of sanitize-train to look into, too", show_default=False),
     ] = None,
     documents: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the ids of their documents there, one a line", show_default=False)
+        Path | None,
+        typer.Option(parser=local_path, metavar="FILE", help="write the ids of their documents there, one a line", show_default=False),
     ] = None,
     receipt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="where the receipt goes (default: WORK/receipts)", show_default=False)
+        Path | None,
+        typer.Option(parser=local_path, metavar="FILE", help="where the receipt goes (default: WORK/receipts)", show_default=False),
     ] = None,
     seed: Seed = None,
     key: KeyFile = None,

@@ -111,3 +111,30 @@ def test_prompts_of_a_file(tmp_path: Path) -> None:
     assert read_prompts(tmp_path / "p.parquet") == ["One day"]
     with pytest.raises(UsageError, match="no such file"):
         read_prompts(tmp_path / "q.txt")
+
+
+def test_folders_may_be_called_anything(tmp_path: Path) -> None:
+    import sanitize
+    from eval.frontier import Chain, divided
+    from eval.metrics.task import Task
+    from eval.reconstruction import Records
+
+    here = tmp_path / "a [b] *c?"
+    here.mkdir()
+    frame = pl.DataFrame({"doc_id": [f"m{n}" for n in range(12)], "text": [MAIL] * 12})
+    frame.write_parquet(here / "mails.parquet")
+    numbered = sanitize.load_plan("redact", ("edit.0.label=numbered",))
+    sanitize.run(here / "mails.parquet", here / "out", numbered, settings=sanitize.Settings(seed=1, workers=1))
+    assert len(read_texts(here / "out").texts) == len(read_texts(here / "mails.parquet").texts) == 12
+    assert sum(vault_addresses(here / "out.private").values()) == 48
+    assert Records.read(here / "out", here / "out.private").keys.height
+    (here / "p.jsonl").write_text('{"prompt": "One day"}\n')
+    frame.select(prompt="text").write_parquet(here / "p.parquet")
+    assert read_prompts(here / "p.jsonl") == ["One day"] and len(read_prompts(here / "p.parquet")) == 12
+    parts = divided(here / "mails.parquet", here / "chain", Chain(test=0.4), lambda line: None)
+    assert sum(len(read_texts(part).texts) for part in parts.values()) == 12
+    (here / "examples.jsonl").write_text('{"question": "a", "answer": "b"}\n')
+    frame.select(question="text", answer="doc_id").write_parquet(here / "examples.parquet")
+    for name in ("examples.jsonl", "examples.parquet"):
+        with pytest.raises(UsageError, match="no column other"):
+            Task(use="task", examples=here / name, template="squad_v2", answer_column="other").open(None)  # type: ignore[arg-type]

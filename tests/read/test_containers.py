@@ -183,9 +183,8 @@ CSV: dict[str, tuple[bytes, list[str | None], list[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", CSV)
-def test_no_record_of_a_csv_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, packed: bool) -> None:
+def test_no_record_of_a_csv_is_lost(tmp_path: Path, name: str, packed: bool) -> None:
     content, texts, bad = CSV[name]
-    monkeypatch.setattr(sanitize.read, "head", lambda path: b"text,n\n")  # the NUL comes late in a real file
     raw = b"text,n\n" + content
     path = write(tmp_path / ("a.csv.gz" if packed else "a.csv"), gzip.compress(raw) if packed else raw)
     rows, aside = read(path, limit=2_000)
@@ -448,14 +447,19 @@ def test_a_folder_of_datasets(tmp_path: Path) -> None:
         ("a.csv", b"text,n\ra,1\r", Roles(), "lines end with LF or CRLF"),
         ("a.csv", b"body,n\na,1\n", Roles(), "Name the main text's column with --text-column NAME, or put a line of names first"),
         ("a.csv", "text,n\nCall Ann,1\n".encode("utf-16"), Roles(), "its content is not what .csv says (it is in UTF-16; expected UTF-8)"),
-        ("a.csv", b"text,n\nCall\0Ann,1\n", Roles(), "says (it holds NUL bytes, as no text of people does)"),
+        ("a.csv", b"text\0,n\nCall Ann,1\n", Roles(), "says (it holds NUL bytes, as no text of people does)"),
+        ("a.csv", "text,n\nCall Ann,1\n".encode("utf-16-le"), Roles(), "says (it holds NUL bytes, as no text of people does)"),
+        ("a.txt", "Call\nAnn\n".encode("utf-16-le"), Roles(), "says (it holds NUL bytes, as no text of people does)"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\0\0Call Ann", Roles(), "its content is not what .txt says"),
         ("a.jsonl", '{"text": "Call Ann"}\n'.encode("utf-16-be"), Roles(), "its content is not what .jsonl says (it holds NUL bytes"),
         ("a.parquet", b"\0Call Ann", Roles(), "its content is not what .parquet says. "),
         ("a.tsv", b"", Roles(), "it has no bytes"),
         ("a.csv.gz", gzip.compress(b"text" * 9_000, mtime=0)[:-30], Roles(), "it breaks off before its end"),
         ("a.json", b'{\n "text": "Call Ann"\n}', Roles(), "its content is not what .json says"),
         ("a.json", b"[1, 2]", Roles(), "its content is not what .json says"),
-        ("a.json", b"[]", Roles(), "it is no JSON"),
+        ("a.json", b"[] []", Roles(), "it is no JSON"),
+        ("a.json", b'[{"text": "Call Ann', Roles(), "it breaks off before its end"),
+        ("a.json", b"[", Roles(), "its content is not what .json says"),
         ("a.txt", b"\x89PNG\0Call Ann", Roles(), "its content is not what .txt says"),
         ("a.arrow", b"Call Ann", Roles(), "its content is not what .arrow says"),
         ("a.arrow", b"\xff\xff\xff\xff\xff\xff\xff\x7fCall Ann", Roles(), "cannot read it"),
@@ -467,6 +471,36 @@ def test_named_files_are_refused(tmp_path: Path, name: str, content: bytes, role
         survey([write(tmp_path / name, content)], roles)
     assert said in str(caught.value)
     assert "Ann" not in str(caught.value)
+
+
+# --- what is no text and may be one, what has no records and is none the worse ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "texts", "bad"),
+    [
+        ("a.txt", b"Call\nAnn\0Roe\n", ["Call\nAnn\0Roe\n"], []),
+        ("a.jsonl", b'{"text": "a"}\n\0\0\0\n{"text": "b"}\n', ["a", None, "b"], ["not_json"]),
+        ("a.json", b'[{"text": "a"}, {"text": "x\0"}, {"text": "b"}]', ["a", None, "b"], ["not_json"]),
+    ],
+)
+def test_a_nul_costs_itself(tmp_path: Path, name: str, content: bytes, texts: list[str], bad: list[str]) -> None:
+    rows, aside = read(write(tmp_path / name, content))
+    assert [row["text"] for row in rows] == texts and [reason for *_, reason in aside] == bad
+
+
+@pytest.mark.parametrize("content", [b"[]", b" [\n] \n"])
+@pytest.mark.parametrize("roles", [Roles(), Roles(text=("said[].text",), user="who", id="no")])
+def test_an_array_without_elements_has_no_records(tmp_path: Path, content: bytes, roles: Roles) -> None:
+    """Its columns are whatever the other files have."""
+    write(tmp_path / "in" / "a.json", content)
+    record = {"text": "hi", "said": [{"text": "hi"}], "who": 7, "no": "x"}
+    write(tmp_path / "in" / "b.jsonl", json.dumps(record).encode() + b"\n")
+    both, alone = survey([tmp_path / "in"], roles), survey([tmp_path / "in" / "b.jsonl"], roles)
+    assert (both.bad, both.schema, len(both.units)) == ([], alone.schema, 2)
+    staged = [stage(unit, both, tmp_path / f"{unit.no}.parquet", tmp_path / f"{unit.no}.q", 1_000) for unit in both.units]
+    assert [(one.rows, one.quarantined) for one in staged] == [(0, 0), (1, 0)]
+    assert survey([tmp_path / "in" / "a.json"], Roles()).bad == []
 
 
 # --- real corpora -----------------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ BAD: dict[str, tuple[bytes, list[str | None], dict[str, int]]] = {
     "wide-number.jsonl": (lines({"text": "a"}, b'{"text": "b", "n": ' + b"9" * 5_000 + b"}\n", {"text": "c"}), ["a", "c"], {"not_json": 1}),
     "bytes.jsonl": (lines({"text": "a"}, b'{"text": "\xff"}\n', b'{"text": "\\ud83d"}\n', {"text": "b"}), ["a", "b"], {"not_utf8": 2}),
     "bom-and-nul.jsonl": (b"\xef\xbb\xbf" + lines({"text": "a\0b"}, {"text": "\ufeffc"}), ["a\0b", "\ufeffc"], {}),
-    "nul-bytes.jsonl": (lines({"text": "a"}, b"\0\0\n"), [], {"unknown_format": 1}),
+    "nul-bytes.jsonl": (lines({"text": "a"}, b"\0\0\n"), ["a"], {"not_json": 1}),
     "bare-cr.jsonl": (b'{"text": "a"}\r{"text": "b"}\r', [], {"not_json": 1}),
     "utf16.jsonl": ("\ufeff".encode("utf-16-le") + '{"text": "a"}\n'.encode("utf-16-le"), [], {"unknown_format": 1}),
     "not-gzip.jsonl.gz": (TEXT, ["Good", "also"], {}),
@@ -118,7 +118,7 @@ BAD: dict[str, tuple[bytes, list[str | None], dict[str, int]]] = {
     "good.csv": (b'text,m\n"a\nb",1\n', ["a\nb"], {}),
     "broken.csv": (b'text,m\n"a,1\nb\nc,2,3\n\xff,4\nd,5\n', ["d"], {"not_csv": 1, "wrong_cells": 2, "not_utf8": 1}),
     "no-header.csv": (b"Ann,212-555-0100\nBob,212-555-0101\n", [], {"no_header": 1}),
-    "nul.csv": (b"text,m\n\0,1\n", [], {"unknown_format": 1}),
+    "nul.csv": (b"text,m\n\0,1\n", ["\0"], {}),
     "bare-cr.csv": (b"text,m\ra,1\r", [], {"no_header": 1}),
     "bomb.csv.gz": (gzip.compress(b'text,m\na,1\n"' + BOMB.encode() * 10 + b'\n",2\nb,3\n'), ["a", "b"], {"too_large": 1}),
     "line-bomb.csv.gz": (gzip.compress(b"text,m\na,1\n" + BOMB.encode() * 10 + b",2\nb,3\n"), ["a", "b"], {"too_large": 1}),
@@ -200,7 +200,7 @@ def test_what_a_broken_stream_had_is_kept(tmp_path: Path) -> None:
     assert [row["reason"] for row in aside(tmp_path)] == ["truncated"]
 
 
-@pytest.mark.parametrize("name", ["cut.parquet", "empty.jsonl", "no-footer.parquet", "encrypted.parquet", "nul-bytes.jsonl"])
+@pytest.mark.parametrize("name", ["cut.parquet", "empty.jsonl", "no-footer.parquet", "encrypted.parquet", "utf16.jsonl"])
 def test_a_bad_file_that_is_named_is_refused(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, BAD[name][0])
     with pytest.raises(InputRefused, match="repair the file or leave it out|convert the file or name another"):

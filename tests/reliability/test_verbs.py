@@ -3,6 +3,7 @@ there is one clear end, what they make is absent, old or whole, and the same com
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -263,9 +264,12 @@ def stopped(verb: Verb, number: signal.Signals, group: bool, later: float = 0.0)
     while not list(verb.house.here.glob(BEGUN[verb.name])) and process.poll() is None:
         assert time.monotonic() < until
         time.sleep(0.001)
-    time.sleep(later + (0.5 if verb.name == "label" else 0.0))  # nothing tells when a sample is being drawn
+    if verb.name == "label":  # nothing tells when a sample is being drawn
+        later += 0.5 if verb.house.forked is None else 0.1
+    time.sleep(later)
     began = time.monotonic()
-    (os.killpg if group else os.kill)(process.pid, number)
+    with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody waits for it any more
+        (os.killpg if group else os.kill)(process.pid, number)
     said = verb.house.ended(process)
     assert time.monotonic() - began < 10  # 5 on a machine that does nothing else
     ended = said.code == 0 or (said.code == -number and said.out)  # it had answered; the signal met the interpreter on its way out

@@ -1,0 +1,49 @@
+"""A path is a name: no reader of files takes one with `[`, `*` or `?` in it for a pattern, or finds columns in the names of its folders."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# what has to be said to each of them; what cannot be told takes bytes or an open file instead of a path
+SAID = {"pl.read_parquet": "glob", "pl.scan_parquet": "glob", "pl.read_csv": "glob", "pl.scan_csv": "glob", "pq.read_table": "partitioning"}
+OPENED = ("pl.read_ndjson", "pl.scan_ndjson", "pl.read_parquet_schema", "pl.read_ipc")
+FILES = sorted(path for package in ("sanitize", "eval", "train") for path in (ROOT / package).rglob("*.py"))
+
+
+def taken_for_a_pattern(source: str) -> list[str]:
+    """The calls in a source that may take a path for more than a name."""
+    found = []
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        name = ast.unparse(call.func)
+        told = {one.arg: ast.unparse(one.value) for one in call.keywords}
+        wanted = SAID.get(name)
+        if wanted and told.get(wanted) not in ("False", "None"):
+            found.append(f"line {call.lineno}: {name} without {wanted}={'None' if wanted == 'partitioning' else 'False'}")
+        opened = call.args and isinstance(call.args[0], ast.Call) and ast.unparse(call.args[0].func).endswith(("read_bytes", "open"))
+        if name in OPENED and not opened:
+            found.append(f"line {call.lineno}: {name} of a path")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_path_is_a_pattern(path: Path) -> None:
+    assert taken_for_a_pattern(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "pl.read_parquet(path)",
+        "pl.read_parquet(path, glob=True)",
+        "pl.read_csv(path, columns=['a'])",
+        "pq.read_table(path, columns=['a'])",
+        "pl.read_ndjson(path)",
+        "pl.read_parquet_schema(path)",
+    ],
+)
+def test_what_this_finds(source: str) -> None:
+    assert len(taken_for_a_pattern(source)) == 1
