@@ -158,7 +158,7 @@ def _grams_seen(task: SeenTask, said: tuple[Path, Path], users: int, write: Call
     bits = sizes.bits(task.size)
     # a number that does not fit beside a user is counted in a table
     counted = Pairs(task.k, bits, users, write) if Pairs.fits(bits, users) else Degrees(task.k, write)
-    with pq.ParquetFile(said[0]) as file:
+    with pq.ParquetFile(said[0], pre_buffer=False) as file:
         for group in range(file.num_row_groups):
             words = np.asarray(file.read_row_group(group, use_threads=False).column("word"), np.int32)
             texts = np.flatnonzero(words < 0)
@@ -411,7 +411,7 @@ def _words(count: _Count, seen: Mapping[str, Sequence[Path]], listed: _List, kep
     ask(queries.query("blacklist_words").text, {"degrees": [degrees], "spelled": seen["spelled"]}, words)
     listed.times[1, "indirect"] = 0
     frequent = [pl.Series(dtype=pl.String)]
-    with pq.ParquetFile(words) as file:
+    with pq.ParquetFile(words, pre_buffer=False) as file:
         for batch in file.iter_batches(_BLOCK, use_threads=False):
             rows = pl.DataFrame(batch)
             few, often = rows.filter(pl.col("users") < k), rows.filter(pl.col("users") == k)
@@ -456,7 +456,7 @@ def _degrees(count: _Count, size: int, parts: Sequence[Sequence[int] | None], se
         return
     degrees = count.aside / f"degrees-{size}.parquet"
     count.ground.engine.sql(queries.query("blacklist_degrees").text, {"seen": seen}, degrees, k=count.settings.k)
-    with pq.ParquetFile(degrees) as file:
+    with pq.ParquetFile(degrees, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False)
             yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("users"), np.int64)
@@ -464,7 +464,7 @@ def _degrees(count: _Count, size: int, parts: Sequence[Sequence[int] | None], se
 
 def _part(seen: Path, first: int, groups: int) -> Iterator[tuple[I64, I64]]:
     """The n-grams of a part with their users, -1 for one that has k of them."""
-    with pq.ParquetFile(seen) as file:
+    with pq.ParquetFile(seen, pre_buffer=False) as file:
         for group in range(first, first + groups):
             table = file.read_row_group(group, use_threads=False)
             yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("user_hash").fill_null(-1), np.int64)

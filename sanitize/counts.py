@@ -139,7 +139,7 @@ def _once(pieces: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
 def _in_pieces(values: Sequence[Path]) -> Iterator[pa.Table]:
     """The distinct values of each task, a piece at a time."""
     for path in values:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
             for batch in file.iter_batches(_PIECE, columns=["value_id", "kind", "value", "normalised"], use_threads=False):
                 yield pa.Table.from_batches([batch])
 

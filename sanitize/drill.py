@@ -157,7 +157,7 @@ def _shapes(documents: Documents) -> tuple[_Shape, ...]:
     there = documents.sources[0].columns.get(documents.main.column) if documents.count else None
     if there is None:
         return _USUAL
-    with pq.ParquetFile(documents.sources[0].path) as file:
+    with pq.ParquetFile(documents.sources[0].path, pre_buffer=False) as file:
         batch = next(file.iter_batches(32, columns=[there], use_threads=False), None)
     if batch is None:
         return _USUAL

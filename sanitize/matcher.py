@@ -260,7 +260,7 @@ class Flagged:
 def batches_of(values: Sequence[Path]) -> Iterator[pl.DataFrame]:
     """The values of a vault, so many at a time that what is made of them is small."""
     for path in values:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
             for batch in file.iter_batches(_BATCH, columns=["value_id", "kind", "value", "normalised"], use_threads=False):
                 yield pl.DataFrame(pa.Table.from_batches([batch])).with_columns(pl.col("kind").cast(pl.String))
 
@@ -274,7 +274,7 @@ def ready(path: Path, folder: Path, memory: int = 1 << 30) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     spared = [np.empty(0, np.int64)]
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, pre_buffer=False) as file:
         groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
         ends = np.cumsum(groups)
         of = (ends - 1) // max(FEW, memory // EACH, 1)

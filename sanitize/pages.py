@@ -83,7 +83,7 @@ def _cut(data: U8) -> int:
 
 def pages(path: Path) -> Iterator[tuple[str, U8]]:
     """Every page of a Parquet file, unpacked, with the path of its column."""
-    with pq.ParquetFile(path) as file, path.open("rb") as raw:
+    with pq.ParquetFile(path, pre_buffer=False) as file, path.open("rb") as raw:
         for group in range(file.metadata.num_row_groups):
             for number in range(file.metadata.num_columns):
                 column = file.metadata.row_group(group).column(number)

@@ -60,7 +60,7 @@ def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
     if (packed := formats.by_suffix(task.shard)) is not None:
         yield from _unpacked(task, packed)
         return
-    with pq.ParquetFile(task.shard, page_checksum_verification=True) as file:
+    with pq.ParquetFile(task.shard, page_checksum_verification=True, pre_buffer=False) as file:
         numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
         if len(numbers) != file.metadata.num_rows:
             raise OutputBroken(f"{task.shard}: {file.metadata.num_rows} rows, where the run wrote {len(numbers)}; run again with --replace")

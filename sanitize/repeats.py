@@ -45,7 +45,7 @@ def that_repeat(path: Path) -> tuple[I64, I64]:
     owner = np.full(_most(path) + 1, -1, np.int64)
     gone, kept = array("q"), array("q")
     rest_group, rest_thing = np.empty(0, np.int64), np.empty(0, np.int64)
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in [*range(file.num_row_groups), None]:
             if batch is not None:
                 rows = file.read_row_group(batch, columns=["group_no", "thing"], use_threads=False)
@@ -69,7 +69,7 @@ def that_repeat(path: Path) -> tuple[I64, I64]:
 
 def _most(path: Path) -> int:
     """The largest `thing`, -1 where there is none; read a row group at a time."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, pre_buffer=False) as file:
         return max(
             (
                 int(np.asarray(file.read_row_group(at, columns=["thing"]).column("thing"), np.int64).max(initial=-1))

@@ -45,7 +45,7 @@ def batches(
     sizes = [(metadata.row_group(group).num_rows, metadata.row_group(group).total_byte_size) for group in groups]
     step = min([rows, *(max(1, bytes * count // max(size, 1)) for count, size in sizes if count)])
     coded = [] if known else _coded(metadata, groups)
-    with pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, read_dictionary=coded) as file:
+    with pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, read_dictionary=coded, pre_buffer=False) as file:
         for batch in file.iter_batches(step, row_groups=list(groups), columns=columns, use_threads=False):
             texts = text_bytes(batch)
             for low, high in cut(texts, bytes):

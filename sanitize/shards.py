@@ -199,7 +199,7 @@ def write_rows(path: Path, schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> 
 def reopened(path: Path, *, pages: bool = True) -> None:
     """Open a file that was just written again; OutputBroken unless its footer and (with `pages`) every page with its checksum is whole."""
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
             expected = file.metadata.num_rows
             rows = sum(batch.num_rows for batch in file.iter_batches(BATCH_ROWS, use_threads=False)) if pages else expected
     except (pa.ArrowException, OSError) as error:

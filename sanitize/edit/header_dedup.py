@@ -157,7 +157,7 @@ class _Goes:
     """The table `goes`, a few row groups at a time: batches ascend, so that hardly any group is read twice."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file = path, pq.ParquetFile(path)
+        self._path, self._file = path, pq.ParquetFile(path, pre_buffer=False)
         bounds = [self._file.metadata.row_group(group).column(0).statistics for group in range(self._file.num_row_groups)]
         assert all(one.has_min_max for one in bounds)
         self._low, self._high = (np.array([getattr(one, side) for one in bounds], np.int64) for side in ("min", "max"))

@@ -98,7 +98,7 @@ def typed(kind: pa.DataType) -> pa.DataType:
 
 def rows_of(path: Path) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet shard in the types of these formats, row group by row group, every page checked."""
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
         schema = pa.schema([(field.name, typed(_large(field.type))) for field in file.schema_arrow])
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False).combine_chunks()

@@ -44,7 +44,7 @@ def look(path: str, format: str, roles: Roles) -> Look:
             file.seek(-4, 2)
             if file.read(4) != b"PAR1":
                 raise Unreadable("truncated")
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
             meta, schema = file.metadata, file.schema_arrow
         groups = _checked(meta, os.path.getsize(path))
         twice, schema = len(set(schema.names)) < len(schema.names), plain_schema(schema)
