@@ -66,6 +66,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Sanitize records as they come: JSON lines in, JSON lines out, each decided against what was seen before it."""
+    from sanitize.engines.child import steady
     from sanitize.errors import UsageError
     from sanitize.plan import load_plan
     from sanitize.remote import is_url, shown
@@ -85,6 +86,7 @@ def command(
         max_quarantine=share(max_quarantine),
     )
     into, here = (local_path(one) if one is not None else None for one in (out, state))
+    steady()
     summary = pipe([local_path(one) for one in inputs or ()], into, load_plan(plan, set_ or ()), here, options)
     if as_json and out is not None:
         print_json(summary)
