@@ -161,7 +161,7 @@ def _shapes(documents: Documents) -> tuple[_Shape, ...]:
         batch = next(file.iter_batches(32, columns=[there], use_threads=False), None)
     if batch is None:
         return _USUAL
-    texts = pl.Series(flatten(plain(batch.column(0)), documents.main).texts.fill_null("").cast(pa.large_string()))
+    texts = pl.Series(flatten(plain(batch.column(0)), documents.main).texts.cast(pa.large_string()).fill_null(""))
     lines = texts.str.count_matches("\n", literal=True) + 1
     width = texts.str.len_bytes() // lines
     headed = texts.str.contains(r"\A(?:From |[A-Za-z-]+:)")

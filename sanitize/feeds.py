@@ -135,9 +135,11 @@ def _cut(table: pa.Table, rows: int) -> Iterator[Lot]:
             yield Columns(pa.Table.from_batches([batch.slice(low, high - low)]))
 
 
-def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS, names: set[str] | None = None) -> Iterator[Lot]:
-    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have, and `names`
-    gets them.
+def from_paths(
+    inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS, names: list[set[str] | None] | None = None
+) -> Iterator[Lot]:
+    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have. `names` gets
+    those of each file, or None where any record may have others (JSON lines).
 
     What cannot be read at all is refused now, not when the first record is asked for."""
     said = survey(inputs, roles)
@@ -152,7 +154,8 @@ def from_paths(inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROW
                     f"{visible(unit.path)}: column {main} holds bytes; a stream reads strings, `sanitize run` mails in bytes"
                 )
         if names is not None:
-            names |= {name for name, _ in unit.columns} or {"user_id", "text"}
+            mails = {"user_id", "text"}
+            names.append(None if unit.format == "jsonl" else {name for name, _ in unit.columns} or mails)
     return _from_units(said.units, limit, rows)
 
 
@@ -316,19 +319,24 @@ class LinesFile:
     takes."""
 
     def __init__(self, path: Path, said: Mapping[str, Any]) -> None:
-        self._path, self._known = path, int(said.get("bytes", 0))
+        self._path, self._known, self._ours = path, int(said.get("bytes", 0)), bool(said)
         there = path.stat().st_size if path.exists() else 0
         if there < self._known:
             raise OutputBroken(
                 f"{path}: has {there:,} bytes, and {self._known:,} were written; put the file back, or take a new -o and --state"
             )
         if there and not said:
-            raise UsageError(f"{path}: is there already and not of this state; take another -o, or move it away")
+            raise _anothers(path)
 
     @functools.cached_property
     def _file(self) -> IO[bytes]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("r+b" if self._path.exists() else "w+b")
+        try:
+            file = self._path.open("x+b")
+        except FileExistsError:
+            file = self._path.open("r+b")
+            if file.seek(0, os.SEEK_END) and not self._ours:  # it came while the first record was waited for
+                raise _anothers(self._path) from None
         file.truncate(self._known)
         file.seek(self._known)
         return file
@@ -348,18 +356,20 @@ class LinesFile:
         return {"bytes": self._file.tell()}
 
 
+def _anothers(path: Path) -> UsageError:
+    return UsageError(f"{path}: is there already and not of this state; take another -o, or move it away")
+
+
 class Folder:
     """Parquet files of many lots each, `part-00000.parquet` and so on; acknowledged when a file is whole. Nothing is touched there before
     the first one is."""
 
     def __init__(self, path: Path, said: Mapping[str, Any], rows: int = PART_ROWS) -> None:
-        self._path, self._most, self._number = path, rows, int(said.get("parts", 0))
+        self._path, self._most, self._number, self._ours = path, rows, int(said.get("parts", 0)), bool(said)
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path}: is there already and no folder; take another -o")
         self._columns: dict[str, str] = dict(said.get("columns", ()))  # pairs: what is written down as an object loses its order
-        there = {file.name for file in path.iterdir()} if path.is_dir() else set()
-        if not said and any(not name.startswith(".part-") for name in there):
-            raise UsageError(f"{path}: holds files and is not of this state; take another -o, or move it away")
+        there = self._there()
         missing = [name for number in range(self._number) if (name := _part(number)) not in there]
         if missing:
             raise OutputBroken(f"{path}: {missing[0]} is missing; put it back, or take a new -o and --state")
@@ -367,14 +377,20 @@ class Folder:
         self._rows = self._bytes = 0
         self._begun = False
 
+    def _there(self) -> set[str]:
+        """The names of what is in the folder, which is ours."""
+        there = {file.name for file in self._path.iterdir()} if self._path.is_dir() else set()
+        if not self._ours and any(not name.startswith(".part-") for name in there):
+            raise UsageError(f"{self._path}: holds files and is not of this state; take another -o, or move it away")
+        return there
+
     def _begin(self) -> None:
         """Make the folder, and take away what was not acknowledged: files half made, and whole ones behind the last that counts."""
-        self._begun = True
         self._path.mkdir(parents=True, exist_ok=True)
-        for file in list(self._path.iterdir()):
-            half = file.name.startswith(".part-") and file.name.endswith(".tmp")
-            if half or (file.name.startswith("part-") and file.name >= _part(self._number)):
-                file.unlink()
+        for name in self._there():  # it may have come while the first record was waited for
+            if (name.startswith(".part-") and name.endswith(".tmp")) or (name.startswith("part-") and name >= _part(self._number)):
+                (self._path / name).unlink()
+        self._begun = self._ours = True
 
     def put(self, lot: Lot) -> None:
         """See `Sink`."""

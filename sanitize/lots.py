@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -39,6 +40,9 @@ class Fault:
     reason: str
     place: str = ""
     raw: str = ""
+
+
+_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})?")  # no space and no @
 
 
 @dataclass
@@ -76,6 +80,8 @@ class Layout:
 
     def policy(self, column: str) -> str:
         """What is done with the texts of a column."""
+        if column == self.main:  # also where it is the id or the user
+            return "sanitize"
         return self.policies.get(column, {self.id: "keep", self.user: "pseudonymize"}.get(column, "sanitize"))
 
     def new(self, column: str) -> bool:
@@ -132,6 +138,10 @@ class Lot(Protocol):
     def has(self, name: str) -> bool:
         """True where some record has a column of that name."""
 
+    def named(self, main: str) -> Iterator[str]:
+        """Columns, and the fields of the main one and of lists of objects, for an error that lists them: what looks like a name, each
+        once. Keys of other objects may be people."""
+
     def raw(self, row: int) -> str:
         """A record as JSON."""
 
@@ -167,10 +177,10 @@ class Records:
                         flat.add(column)
                         layout.meet(column, (), fresh)
                     elif isinstance(value, dict | list):
-                        for steps in met(value, (), names):
+                        for steps in _met(value, (), names):
                             layout.meet(column, steps, fresh)
                 elif isinstance(value, dict | list) and layout.policy(column) == "sanitize":
-                    for steps in met(value, (), names):
+                    for steps in _met(value, (), names):
                         layout.meet(column, steps, False)
         good = [row for row in range(len(self.rows)) if row not in self.bad]
         while True:
@@ -261,13 +271,25 @@ class Records:
     def holds(self, row: int, names: set[str]) -> bool:
         """See `Lot`."""
         found: set[str] = set()
-        for _ in met(self.rows[row], (), found):
+        for _ in _met(self.rows[row], (), found):
             pass
         return bool(found & names)
 
     def has(self, name: str) -> bool:
         """See `Lot`."""
         return any(record is not None and name in record for record in self.rows)
+
+    def named(self, main: str) -> Iterator[str]:
+        """See `Lot`."""
+        found: set[str] = set()
+        for record in self.rows:
+            for column, value in (record or {}).items():
+                of_list = isinstance(value, list) and value and isinstance(value[0], dict)
+                inner = value[0] if of_list else value if column == main and isinstance(value, dict) else {}
+                fields = (f"{column}{'[]' if of_list else ''}.{name}" for name in inner)
+                new = [one for one in (str(column), *fields) if one not in found and _NAME.fullmatch(one)]
+                found.update(new)
+                yield from new
 
 
 class Columns:
@@ -369,6 +391,10 @@ class Columns:
         """See `Lot`."""
         return name in self.table.column_names
 
+    def named(self, main: str) -> Iterator[str]:
+        """See `Lot`."""
+        return filter(_NAME.fullmatch, self.table.column_names)
+
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -383,17 +409,17 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
+def _met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
     """The steps to every string inside a value, and to what may be one; the names of fields on the way go to `names`."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from met(inner, (*steps, "[]"), names)
+            yield from _met(inner, (*steps, "[]"), names)
     elif isinstance(value, dict):
         names.update(value)
         for name, inner in value.items():
-            yield from met(inner, (*steps, name), names)
+            yield from _met(inner, (*steps, name), names)
 
 
 def _at(value: Any, steps: Steps) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import itertools
 import json
 import os
 import shutil
@@ -33,7 +34,6 @@ import pyarrow as pa
 
 from sanitize import crash, vault
 from sanitize.batchwise import Batchwise, Outcome, Past, most_kept
-from sanitize.cells import Leaf
 from sanitize.corpus import Columns as Roled
 from sanitize.disk import disk_trouble
 from sanitize.engines.child import Child
@@ -44,7 +44,7 @@ from sanitize.find import patterns
 from sanitize.keyed import Key
 from sanitize.kinds.kind import bringing
 from sanitize.lock import locked
-from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf, met
+from sanitize.lots import Columns, Fault, Layout, Lot, Records, Sheaf
 from sanitize.plan import Plan, load_plan
 from sanitize.publish import hashed
 from sanitize.remote import local_path
@@ -261,9 +261,7 @@ class Stream:
             for name, times in counts.items():
                 total[name] += times
         if self.dark:
-            for record in lot.rows if isinstance(lot, Records) and len(self._names) < _NAMED else ():
-                for column, value in (record or {}).items():
-                    self._names |= dict.fromkeys(str(Leaf(str(column), steps)) for steps in ((), *met(value, (), set())))
+            self._names |= dict.fromkeys(itertools.islice(lot.named(self.layout.main), _NAMED))
             if self.documents >= _ENOUGH or sum(map(len, self._faults)) > _HELD:
                 self.lit()
 
@@ -275,8 +273,9 @@ class Stream:
 
     @property
     def dark(self) -> bool:
-        """Whether no record so far, of this command or an earlier one, has the main text. Nothing is acknowledged or written then."""
-        return self.layout.main not in self.layout.columns
+        """Whether no record so far, of this command or an earlier one, has the main text. Nothing is acknowledged or written then, unless
+        all may be set aside."""
+        return self.layout.main not in self.layout.columns and self.options.max_quarantine < 1
 
     def lit(self) -> None:
         """Refuse a stream in which there were records and none has the main text: that is a wrong column, or no JSON lines."""
@@ -290,8 +289,13 @@ class Stream:
             )
         reasons = ", ".join(f"{times:,}: {told(reason)}" for reason, times in sorted(self.reasons.items()))
         raise InputRefused(
-            f"the stream: of its {count} none can be read ({reasons}). Expected JSON lines, one object on each with its text in a "
-            f"column {main} (--text-column NAME names another); all other formats are read from files"
+            f"the stream: of its {count} none can be read ({reasons}). "
+            + (
+                "--max-quarantine 100% sets all of them aside"
+                if self.sources
+                else f"Expected JSON lines, one object on each with its text in a column {main} (--text-column NAME names another); "
+                "all other formats are read from files"
+            )
         )
 
     def commit(self) -> None:
@@ -333,10 +337,11 @@ class Stream:
                 f"All before them is acknowledged; they lie in {self.state}/quarantine"
             )
 
-    def into(self, lots: Iterable[Lot], sink: Sink, *, source: Path | None = None, place: Path | None = None) -> dict[str, Any]:
-        """Send the lots through and out; returns the summary of what this command did. `source` and `place` are remembered, so that the
-        same command goes on with the same file."""
+    def into(self, lots: Iterable[Lot], sink: Sink, *, source: Path | None = None, place: Path | None = None) -> None:
+        """Send the lots through and out. `source` and `place` are remembered, so that the same command goes on with the same file."""
         there = Path(place or self.state)
+        if source is not None and source.is_file():
+            self.sources.setdefault(os.path.abspath(source), {"records": 0})["size"] = source.stat().st_size
         with contextlib.closing(self.clean(lots)) as steps, disk_trouble(there.parent):
             for step in steps:
                 if not self.dark:
@@ -344,11 +349,18 @@ class Stream:
                     sink.put(step.made)
                 self.count(step, source)
                 if not self.dark and sink.ready():
-                    self._settle(sink, source, place)
-            self.lit()
-            self._claim(sink, place)
-            self._settle(sink, source, place)
-        return self.summary()
+                    self._settle(sink, place)
+            if not self.dark:
+                self._claim(sink, place)
+                self._settle(sink, place)
+
+    def end(self, sink: Sink, place: Path | None = None) -> None:
+        """After the last input: refuse what no record had a text in; an output of no records is one, too."""
+        self.lit()
+        if self.dark:
+            with disk_trouble(Path(place or self.state).parent):
+                self._claim(sink, place)
+                self._settle(sink, place)
 
     def _claim(self, sink: Sink, place: Path | None) -> None:
         """The place is ours from now on, whatever is found there after a stop."""
@@ -356,13 +368,11 @@ class Stream:
             self.sinks[os.path.abspath(place)] = sink.settle()
             self.commit()
 
-    def _settle(self, sink: Sink, source: Path | None, place: Path | None) -> None:
+    def _settle(self, sink: Sink, place: Path | None) -> None:
         said = sink.settle()
         crash.at("stream:emitted")
         if place is not None:
             self.sinks[os.path.abspath(place)] = said
-        if source is not None and source.is_file():
-            self.sources.setdefault(os.path.abspath(source), {"records": 0})["size"] = source.stat().st_size
         self.commit()
 
     def remaining(self, lots: Iterable[Lot], source: Path) -> Iterator[Lot]:
@@ -564,11 +574,12 @@ def pipe(
         options = replace(options, rows=min(options.rows, options.rows_per_shard))
     with Stream(plan, state, options) as one:
         # every input is looked at before anything is written
-        names: set[str] = set()
+        names: list[set[str] | None] = []
         feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows, names)) for path in inputs]
-        for name, option in options.columns.options.items() if names else ():
-            if name not in names:
-                raise UsageError(f"--{option} {name}: there is no such column; {nearest(name, names)}")
+        known = set().union(*(one for one in names if one is not None))
+        for name, option in options.columns.options.items() if names and None not in names else ():
+            if name not in known:
+                raise UsageError(f"--{option} {name}: there is no such column; {nearest(name, known)}")
         place = os.path.abspath(out) if out is not None else ""
         sink: Sink
         if out is None:
@@ -582,7 +593,8 @@ def pipe(
         else:
             sink = Folder(out, one.sinks.get(place, {}), options.rows_per_shard)
         if not inputs:
-            return one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
+            one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
         for path, lots in feeds:
             one.into(one.remaining(lots, path), sink, source=path, place=out)
+        one.end(sink, out)
         return one.summary()

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,9 @@ from sanitize.corpus import Columns
 from sanitize.engines.child import Child
 from sanitize.engines.engine import Done
 from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, ResourceError, UsageError
+from sanitize.feeds import Folder, LinesFile, Sink
 from sanitize.indexing import Settings
+from sanitize.lots import Records
 from sanitize.plan import Plan, load_plan
 from sanitize.read import Roles
 from sanitize.run import run
@@ -274,10 +277,11 @@ def test_a_bad_record_goes_to_quarantine_and_the_stream_goes_on(line: bytes, rea
 
 WRONG = [
     (
-        b'{"body": "ann.lee@example.com", "meta": {"title": "a"}}',
+        # of what lies deeper, the fields of lists are told: keys of other objects may be people, as may columns with an @
+        b'{"body": "ann.lee@example.com", "meta": {"ann.lee": "a"}, "ann.lee@example.com": 1, "parts": [{"said": "a"}]}',
         ("--text-column", "bodi"),
         2,
-        ["bodi", "known: body, meta, meta.title", "mean body"],
+        ["bodi", "known: body, meta, parts, parts[].said", "mean body"],
     ),
     (b'{"text": {"said": "ann.lee@example.com"}}', (), 2, ["known: text.said."]),
     (b"ann.lee@example.com,1", (), 3, ["it is no JSON", "JSON lines"]),
@@ -318,16 +322,22 @@ def test_a_column_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "in" / "a.jsonl").write_text(lines)
     (tmp_path / "in" / "b.mbox").write_text("From x Mon May 14 16:39:00 2001\nFrom: ann@example.com\n\nHello.\n")
     pq.write_table(pa.table({"text": ["a"], "other": ["b"]}), tmp_path / "in" / "c.parquet")
+    (tmp_path / "whole").mkdir()
+    for name in ("b.mbox", "c.parquet"):
+        shutil.copy(tmp_path / "in" / name, tmp_path / "whole")
     state, out = tmp_path / "state", tmp_path / "out.jsonl"
     for option, columns in {
-        "--drop whom": Columns(policies={"who": "drop", "whom": "drop"}),
+        "--drop whom": Columns(policies={"whom": "drop"}),
         "--user-column whom": Columns(roles=Roles(user="whom")),
         "--id-column no": Columns(roles=Roles(id="no")),
     }.items():
         told = Options(seed=1, rows=1, columns=columns)
         with pytest.raises(UsageError, match=option.split()[0]):
-            pipe([tmp_path / "in"], out, plan_of(), state, told)
+            pipe([tmp_path / "whole"], out, plan_of(), state, told)
         assert not state.exists() and not out.exists()
+        # JSON lines may have a column in any record: the first ones say little
+        summary = pipe([tmp_path / "in"], None, plan_of(), None, told, stdout=io.BytesIO())
+        assert summary["notes"] == [f"{option}: no record had such a column"]
         with (tmp_path / "in" / "a.jsonl").open("rb") as said:
             summary = pipe([], None, plan_of(), None, told, stdin=said.fileno(), stdout=io.BytesIO())
         assert summary["notes"] == [f"{option}: no record had such a column"]
@@ -336,6 +346,51 @@ def test_a_column_that_is_not_there_is_told(tmp_path: Path) -> None:
     every = Columns(policies=dict.fromkeys(("who", "phone", "other", "user_id"), "drop"))
     assert pipe([tmp_path / "in"], out, plan_of(), state, Options(seed=1, columns=every))["notes"] == []
     assert all(set(json.loads(line)) == {"text"} for line in out.read_text().splitlines())
+
+
+def test_what_comes_while_the_first_record_is_waited_for_stays(tmp_path: Path) -> None:
+    """The place is looked at when the command starts, and taken with the first record, hours later on standard input."""
+    record = Records([{"text": "b"}])
+    sinks: list[Sink] = [LinesFile(tmp_path / "out.jsonl", {}), Folder(tmp_path / "out", {})]
+    (tmp_path / "out").mkdir()
+    theirs = [tmp_path / "out.jsonl", tmp_path / "out" / "part-00000.parquet", tmp_path / "out" / "part-00007.parquet"]
+    for path in theirs:
+        path.write_text("a")
+    for sink in sinks:
+        with pytest.raises(UsageError, match="not of this state"):
+            sink.put(record)
+            sink.settle()
+    assert [path.read_text() for path in theirs] == ["a"] * 3
+
+
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_an_input_that_cannot_be_read_stops_no_other(tmp_path: Path, bad_first: bool) -> None:
+    (tmp_path / "bad.jsonl").write_text(f'{{"text": "{"x" * 99}"}}\n' * 2)
+    told = Options(seed=1, rows=1, max_doc_bytes=50)
+    (tmp_path / "good.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
+    inputs = [tmp_path / name for name in (("bad.jsonl", "good.jsonl") if bad_first else ("good.jsonl", "bad.jsonl"))]
+    for times in (4, 0):  # and all of it is acknowledged
+        summary = pipe(inputs, tmp_path / "out.jsonl", plan_of(), tmp_path / "state", told)
+        assert (summary["documents_in"], summary["quarantined"]) == (times, times // 2)
+    assert (tmp_path / "out.jsonl").read_text().count("\n") == 2
+    with pytest.raises(InputRefused, match="of its 2 records none can be read .*100% sets all"):
+        pipe([tmp_path / "bad.jsonl"], tmp_path / "other.jsonl", plan_of(), None, told)
+
+
+def test_where_all_may_be_set_aside_no_record_is_waited_for(tmp_path: Path) -> None:
+    rows = [*({"no": 1},) * 1_200, {"text": "bob.mann@example.com"}]
+    told = Options(seed=1, rows=100, max_quarantine=1.0)
+    for name, some in (("all", rows), ("none", rows[:-1])):
+        (tmp_path / "in").write_text("".join(json.dumps(row) + "\n" for row in some))
+        with (tmp_path / "in").open("rb") as said:
+            summary = pipe([], tmp_path / f"{name}.jsonl", plan_of(), tmp_path / name, told, stdin=said.fileno())
+        assert (summary["documents_in"], summary["quarantined"]) == (len(some), 1_200)
+
+
+@pytest.mark.parametrize("column", ["user_id", "doc_id"])
+def test_the_text_may_stand_in_a_column_with_another_role(column: str) -> None:
+    (made,) = stream([{column: "mail bob.mann@example.com"}], load_plan("redact"), seed=1, columns=Columns(roles=Roles(text=(column,))))
+    assert made == {column: "mail [EMAIL_ADDRESS]"}
 
 
 @pytest.mark.parametrize("source", ["in.jsonl", Path("in.jsonl"), b"in", {"text": "a"}, None, 7])

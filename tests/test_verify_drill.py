@@ -87,6 +87,12 @@ def test_odd_documents_have_shapes_too(tmp_path: Path, texts: tuple[str | None, 
     assert result["gone"] == result["planted"] > 0
 
 
+def test_a_column_of_nulls_without_a_type_is_no_harm(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": pa.nulls(3)}), tmp_path / "in.parquet")
+    summary = run(tmp_path / "in.parquet", tmp_path / "out", load_plan("erase"), settings=Settings(seed=1, workers=1))
+    assert (summary["documents_out"], summary["leaks"]) == (3, 0)
+
+
 def test_nested_texts_have_shapes_and_none_is_no_harm(tmp_path: Path) -> None:
     kind = pa.list_(pa.struct([("content", pa.string())]))
     for said, expected in (([None], drill._USUAL), ([[{"content": "From: x\n\nhello"}, {"content": "a"}]], ((True, 2, 4), (False, 1, 1)))):
