@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,8 @@ def test_from_an_address_to_a_receipt(made: dict[str, Path], forgotten: Path, tm
     text = place.read_text() + (tmp_path / "receipt" / "receipt.json").read_text()
     assert "proves nothing" in text and "Not covered" in text and "| forgotten: came out whole | 4 of 4 | 0 of 4 |" in text
     secrets = [*PEOPLE[:5], "@", *THINGS, *PLACES, "dan-", str(made["folder"])]
-    assert not [one for one in secrets if one in text.replace(str(tmp_path), "")]
+    text = re.sub(r"\b[0-9a-f]{16,}\b", "", text.replace(str(tmp_path), ""))  # in hexadecimal, ada is a number
+    assert not [one for one in secrets if one in text]
 
 
 def test_a_model_that_still_knows_is_said_to(made: dict[str, Path], tmp_path: Path) -> None:
