@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bench, corpora
+from sanitize.cli import ENVIRONMENT
 
 # the aims: rate of the stream as a share of the floor's rate
 AIMS = {"dense": 0.30, "sparse": 0.50}
-LIKE_THE_COMMAND = {"ARROW_DEFAULT_MEMORY_POOL": "system", "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:2000"}  # of `cli.main`
 
 
 def streamed(source: Path, target: Path, plan: str) -> None:
@@ -60,7 +60,7 @@ def measured(name: str, mb: int, repeat: int, folder: Path, scratch: Path) -> di
         for plan, rounds in (("rmft", streams), ("redact", erased)):
             shutil.rmtree(scratch, ignore_errors=True)
             command = [sys.executable, "-m", "benchmarks.bench_stream", "--stream", str(about["path"]), str(scratch), "--plan", plan]
-            rounds.append(bench.measured(command, **bench.ONE_THREAD, **LIKE_THE_COMMAND)[0])
+            rounds.append(bench.measured(command, **{**ENVIRONMENT, **bench.ONE_THREAD})[0])
         print(f"  floor {floors[-1]['cpu_s']:.2f} s, stream {streams[-1]['cpu_s']:.2f} s of CPU", file=sys.stderr)
 
     def mid(rounds: list[dict[str, Any]], field: str) -> float:

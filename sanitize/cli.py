@@ -90,15 +90,18 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
+# told before Polars and Arrow are imported, here and in the workers: one thread each, and allocators that keep what they have
+ENVIRONMENT = {
+    "POLARS_MAX_THREADS": "1",
+    **({"ARROW_DEFAULT_MEMORY_POOL": "system"} if sys.platform == "linux" else {}),  # the heap that numpy has too (`child.steady`)
+    "MIMALLOC_PURGE_DELAY": "600000",  # ms, elsewhere: what is free goes back between stages (`child.release`), not before
+    "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:2000",
+}
+
+
 def main() -> None:
     """The console script: every error is one clear line and its exit code, without values."""
-    # before Polars is imported, here and in the workers: one thread each, and allocators that keep what they have
-    for name, value in (
-        ("POLARS_MAX_THREADS", "1"),
-        *([("ARROW_DEFAULT_MEMORY_POOL", "system")] if sys.platform == "linux" else []),  # the heap that numpy has too (`child.steady`)
-        ("MIMALLOC_PURGE_DELAY", "600000"),  # ms, elsewhere: what is free goes back between stages (`child.release`), not before
-        ("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:2000"),
-    ):
+    for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     _buffer()
     _heard.clear()

@@ -52,6 +52,7 @@ from sanitize.seek import Seeker
 from sanitize.seen import Seen
 from sanitize.shards import CellColumn, cells_of, fsync, read_json, write_json
 from sanitize.sought import Sought
+from sanitize.spans import filled
 from sanitize.stores import Stores
 
 VERSION = 1  # raise it when a state of before cannot be gone on with
@@ -237,7 +238,7 @@ class Stream:
         sheaf = lot.sheaf(self.layout, first, self.options.max_doc_bytes)
         self._awaited = {name: option for name, option in self._awaited.items() if not lot.has(name)}
         columns = cells_of(sheaf.table, list(sheaf.leaves))
-        return sheaf, columns, [one.flat.texts.fill_null("") if one.flat.texts.null_count else one.flat.texts for one in columns]
+        return sheaf, columns, [filled(one.flat.texts) for one in columns]
 
     def count(self, step: Step, source: Path | None = None) -> None:
         """A lot is on its way out: what it showed stands before the next one."""
@@ -339,10 +340,9 @@ class Stream:
 
     def into(self, lots: Iterable[Lot], sink: Sink, *, source: Path | None = None, place: Path | None = None) -> None:
         """Send the lots through and out. `source` and `place` are remembered, so that the same command goes on with the same file."""
-        there = Path(place or self.state)
         if source is not None and source.is_file():
             self.sources.setdefault(os.path.abspath(source), {"records": 0})["size"] = source.stat().st_size
-        with contextlib.closing(self.clean(lots)) as steps, disk_trouble(there.parent):
+        with contextlib.closing(self.clean(lots)) as steps, disk_trouble(Path(place or self.state).parent):
             for step in steps:
                 if not self.dark:
                     self._claim(sink, place)

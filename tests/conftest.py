@@ -69,6 +69,28 @@ def shapes() -> Iterator[Callable[..., Any]]:
         yield whole
 
 
+@pytest.fixture()
+def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """The console script in this process: exit code, standard output, standard error."""
+    from sanitize import cli
+
+    held = signal.getsignal(signal.SIGTERM)
+
+    def command(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, words)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code: Any = 0
+        except SystemExit as end:
+            code = end.code
+        said = capsys.readouterr()
+        return int(code or 0), said.out, said.err
+
+    yield command
+    signal.signal(signal.SIGTERM, held)
+
+
 class Forked:
     """A command that runs as a fork of the server: what of `subprocess.Popen` the tests use."""
 

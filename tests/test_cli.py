@@ -6,11 +6,10 @@ import gzip
 import importlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,24 +60,15 @@ Command = Callable[..., Said]
 
 
 @pytest.fixture()
-def sanitize(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def sanitize(console: Callable[..., tuple[int, str, str]]) -> Command:
     """The console script, in this process."""
-    held = signal.getsignal(signal.SIGTERM)
 
     def command(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, words)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
+        said = Said(*console(*words))
         assert "Traceback" not in said.err
-        return Said(int(code or 0), said.out, said.err)
+        return said
 
-    yield command
-    signal.signal(signal.SIGTERM, held)
+    return command
 
 
 @pytest.fixture()

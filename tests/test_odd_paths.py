@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from sanitize import cli
 
 ANN, BOB, EVE = "ann.roe@example.com", "bob.lee@example.com", "eve.fox@example.com"
 NAMES = ["a [b] *c?", "mails:10/k=v", "{a,b}"]
@@ -35,20 +32,13 @@ def here(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.fixture()
-def sanitize(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def sanitize(console: Callable[..., tuple[int, str, str]]) -> Command:
     def command(*words: object) -> str:
-        monkeypatch.setattr("sys.argv", ["sanitize", *map(str, words)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        assert not code, said.err
-        return said.out
+        code, out, err = console(*words)
+        assert not code, err
+        return out
 
-    yield command
+    return command
 
 
 def texts(folder: Path) -> str:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import cli, tables
 from sanitize import queries as q
+from sanitize import tables
 from sanitize.indexing import Settings
 from sanitize.plan import load_plan
 from sanitize.run import run
@@ -38,26 +35,17 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture()
-def sanitize(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def sanitize(work: Path, monkeypatch: pytest.MonkeyPatch, console: Command) -> Command:
     """The console script in this process, in the folder above WORK: exit code, stdout, stderr."""
-    held = signal.getsignal(signal.SIGTERM)
     monkeypatch.chdir(work.parent)
     monkeypatch.setenv("COLUMNS", "120")
 
     def command(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, words)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        assert not [value for value in (ANN, BOB, "ann.", "bob.", "555-0123") if value in said.out + said.err] or "--reveal" in words
-        return int(code or 0), said.out, said.err
+        code, out, err = console(*words)
+        assert not [value for value in (ANN, BOB, "ann.", "bob.", "555-0123") if value in out + err] or "--reveal" in words
+        return code, out, err
 
-    yield command
-    signal.signal(signal.SIGTERM, held)
+    return command
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:

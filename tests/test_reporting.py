@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import cli, reporting
+from sanitize import reporting
 from sanitize.demo import mails
 from sanitize.engines.local import Local
 from sanitize.errors import LeakFound, MissingExtra, OutputBroken, UsageError
@@ -63,18 +62,8 @@ def published(corpus: Path) -> Path:
 
 
 @pytest.fixture()
-def sanitize(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
-    def command(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, words)])
-        try:
-            cli.main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        return int(code or 0), said.out, said.err
-
-    yield command
+def sanitize(console: Any) -> Any:
+    return console
 
 
 def folders(out: Path) -> tuple[Path, Path]:
