@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
 from sanitize.remote import local_path
+from sanitize.vault import private_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -146,16 +147,6 @@ def known_kind(bound: Mapping[str, object], work: Path) -> None:
     if bound.get("kind", "all") != "all":
         with bringing(customs_in(work)):
             kind(str(bound["kind"]))
-
-
-def private_folder(work: Path) -> None:
-    """Refuse what is not the WORK of a run."""
-    from sanitize.vault import OF_STREAM
-
-    stream = (work / OF_STREAM).is_dir()
-    if stream or not (work / "vault").is_dir():
-        told = "the state of a stream, which keeps no tables" if stream else "not the private folder of a run"
-        raise UsageError(f"{work}: {told}; expected the WORK of `sanitize run` or `find`, such as clean.private")
 
 
 def documents_of(work: Path) -> tuple[Source, ...] | None:

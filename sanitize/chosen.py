@@ -23,22 +23,11 @@ import pyarrow.parquet as pq
 from sanitize import tables
 from sanitize.kinds import ip_address
 from sanitize.kinds.kind import kind as kind_named
+from sanitize.plan import Rules
 from sanitize.shards import table_writer, write_rows
+from sanitize.views import LEFT_ALONE
 
 IDS = pa.schema([pa.field("value_id", pa.int64())])
-LEFT_ALONE = "left_alone.parquet"  # among a run's counts: the values of which nothing was taken
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What a plan allows, denies and asks of a score, by kind."""
-
-    allow: Mapping[str, tuple[str, ...]]
-    deny: Mapping[str, tuple[str, ...]]
-    min_score: Mapping[str, float]
-
-    def __bool__(self) -> bool:
-        return bool(self.allow or self.deny or self.min_score)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +72,6 @@ def left_alone(values: Sequence[Path], ids: Sequence[Path], counts: Path) -> int
     counts.mkdir(exist_ok=True)
     pq.write_table(pa.table([found], schema=IDS), counts / LEFT_ALONE)
     return len(found)
-
-
-def ids_left_alone(counts: Path) -> tuple[int, ...]:
-    """The values that a run left alone, from its folder of counts."""
-    path = counts / LEFT_ALONE
-    return tuple(_ids(path).tolist()) if path.exists() else ()
 
 
 def _ids(path: Path) -> Any:

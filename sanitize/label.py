@@ -20,7 +20,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.ask import private_folder
 from sanitize.cells import Leaf
 from sanitize.disk import disk_trouble
 from sanitize.errors import UsageError, nearest
@@ -30,6 +29,7 @@ from sanitize.recapture import MORE, TWO, Z, chapman, histories, met, together
 from sanitize.remote import local_path
 from sanitize.shards import Documents, cells_of, read_json, write_lines
 from sanitize.sought import customs_in
+from sanitize.vault import private_folder
 
 _AROUND = 80  # characters of context on either side of a find
 _PASSAGE = 1_500  # characters of a passage

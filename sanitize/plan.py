@@ -9,6 +9,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -16,7 +17,6 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanitize import part as parts
-from sanitize.chosen import Rules
 from sanitize.errors import PlanError, nearest
 from sanitize.kinds import ip_address
 from sanitize.kinds.custom import Custom
@@ -27,6 +27,18 @@ from sanitize.notebook import Sheet
 from sanitize.part import Finder
 from sanitize.render import visible
 from sanitize.sought import Sought
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a plan allows, denies and asks of a score, by kind."""
+
+    allow: Mapping[str, tuple[str, ...]]
+    deny: Mapping[str, tuple[str, ...]]
+    min_score: Mapping[str, float]
+
+    def __bool__(self) -> bool:
+        return bool(self.allow or self.deny or self.min_score)
 
 
 class Find(BaseModel):

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize import ask, mentions, published, queries, remote_out, tombstones, vault
+from sanitize import mentions, published, queries, remote_out, tombstones, vault
 from sanitize.cells import Leaf
 from sanitize.disk import disk_trouble
 from sanitize.engines.local import Local
@@ -97,7 +97,7 @@ def subject(
     Raises UsageError for a match that is too common or of nobody, and for a WORK whose input has moved.
     """
     work = local_path(work)
-    ask.private_folder(work)
+    vault.private_folder(work)
     for path in (documents, receipt):
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: its folder is not there; make it first, or take another place")

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sanitize import chosen, counts
-from sanitize.chosen import Rules
 from sanitize.disk import disk_trouble
 from sanitize.indexing import Indexing
+from sanitize.plan import Rules
 from sanitize.publish import Job
+from sanitize.views import ids_left_alone
 
 
 class Taken:
@@ -31,7 +32,7 @@ class Taken:
     @property
     def alone(self) -> tuple[int, ...]:
         """The values of which nothing is taken: the leak check does not look for them."""
-        return chosen.ids_left_alone(self.folder / "counts")
+        return ids_left_alone(self.folder / "counts")
 
     def choose(self, job: Callable[..., Job], erased: tuple[int, ...]) -> None:
         """Leave out what the plan allows, and what is not sure enough for it; nothing of what is to be erased."""

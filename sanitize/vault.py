@@ -29,6 +29,14 @@ OF_RUN, OF_STREAM = "tasks", "seen"  # folders that only the WORK of a run has, 
 _WHOSE = {OF_RUN: "the private folder of a run; take another --state", OF_STREAM: "the state of a stream; take another --work"}
 
 
+def private_folder(work: Path) -> None:
+    """Refuse what is not the WORK of a run."""
+    stream = (work / OF_STREAM).is_dir()
+    if stream or not (work / "vault").is_dir():
+        told = "the state of a stream, which keeps no tables" if stream else "not the private folder of a run"
+        raise UsageError(f"{work}: {told}; expected the WORK of `sanitize run` or `find`, such as clean.private")
+
+
 def open_work(work: Path, never: str = OF_STREAM) -> None:
     """Make WORK: private, ignored by git, with its vault. A folder that holds something else is refused, untouched, and so is one that
     holds `never`: what a run and a stream remember of one input does not go together."""

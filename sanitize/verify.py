@@ -27,7 +27,6 @@ import pyarrow.parquet as pq
 
 from sanitize import mentions, remote_out, tables, tombstones, vault
 from sanitize.cells import Leaf, flatten, leaves
-from sanitize.chosen import ids_left_alone
 from sanitize.decoded import Spans, views
 from sanitize.engines.engine import Done, Engine, bytes_of
 from sanitize.engines.local import Local
@@ -44,6 +43,7 @@ from sanitize.progress import Progress, Step, silent
 from sanitize.remote import is_url, shown
 from sanitize.shards import Corpus, Documents, cells_of, read_json, write_rows
 from sanitize.spans import Buffers, code_points, filled
+from sanitize.views import ids_left_alone
 
 I64 = npt.NDArray[np.int64]
 _SMALL = 16 << 20  # bytes of shards that are looked at sooner than workers have begun

@@ -55,6 +55,7 @@ OF_RUN = {
     "labels": "vault/labels",
     "blacklist": "vault/blacklist",
 }
+LEFT_ALONE = "left_alone.parquet"  # among a run's counts: the values of which nothing was taken
 ASKED = ("users", "value_users")  # made when asked, by the statement of that name in sql/, over the raw tables
 
 
@@ -141,6 +142,14 @@ def rows_of_run(run: Path, table: str) -> int:
     import pyarrow.parquet as pq
 
     return sum(int(pq.read_metadata(path).num_rows) for path in _parquet(run / OF_RUN[table]))
+
+
+def ids_left_alone(counts: Path) -> tuple[int, ...]:
+    """The values that a run left alone, from its folder of counts."""
+    import pyarrow.parquet as pq
+
+    path = counts / LEFT_ALONE
+    return tuple(pq.read_table(path, columns=["value_id"], partitioning=None).column(0).to_pylist()) if path.exists() else ()
 
 
 def _parts(run: Path | None) -> View:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sanitize.ask import known_kind, private_folder, why_empty
+from sanitize.ask import known_kind, why_empty
 from sanitize.options import AsJson, MemoryLimit, Reveal, RunName, Work, documents_of, one_of
 from sanitize.shown import show
+from sanitize.vault import private_folder
 
 if TYPE_CHECKING:
     import duckdb
