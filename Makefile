@@ -12,8 +12,10 @@ setup: .venv/.dev  ## make .venv with everything that tests and benchmarks need 
 demo: .venv/.core  ## install only the main job, and run it on 2,000 invented mails
 	$(BIN)/sanitize demo
 
-check: .venv/.dev  ## ruff, and mypy in strict mode on the packages
+check: .venv/.dev  ## ruff, the layers of imports, and mypy in strict mode on the packages
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 test: .venv/.dev  ## all tests, two at a time (soak tests excepted)

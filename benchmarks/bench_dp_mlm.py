@@ -35,7 +35,7 @@ def model_in(folder: Path, size: int) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-    from sanitize.exponential import Bounds
+    from sanitize.core.exponential_mechanism import Bounds
 
     torch.manual_seed(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -55,7 +55,7 @@ def one_by_one(model: Any, rows: Any, at: Any, bounds: Any) -> list[int]:
     """A forward for each row, with the head at every position."""
     import torch
 
-    from sanitize.exponential import draw
+    from sanitize.core.exponential_mechanism import draw
 
     found = []
     with torch.inference_mode():
@@ -69,7 +69,7 @@ def one_by_one(model: Any, rows: Any, at: Any, bounds: Any) -> list[int]:
 
 def batched(model: Any, rows: Any, at: Any, bounds: Any, batch: int) -> list[int]:
     """The way of the editor."""
-    from sanitize.exponential import draw
+    from sanitize.core.exponential_mechanism import draw
 
     found = np.empty(len(rows), np.int64)
     for some, logits in model.logits(rows, batch):
@@ -81,9 +81,9 @@ def measured(size: int, words: int, repeat: int, device: str, batch: int) -> dic
     """Tokens a second of both ways, taken in turn; that they draw the same words is part of it."""
     import torch
 
-    from sanitize.exponential import Bounds, uniform
-    from sanitize.keyed import Draws, Key
-    from sanitize.masked import MaskedModel
+    from sanitize.core.exponential_mechanism import Bounds, uniform
+    from sanitize.core.keys import Draws, Key
+    from sanitize.text.masked_lm import MaskedModel
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

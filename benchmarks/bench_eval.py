@@ -32,7 +32,7 @@ def rates(batch: int, few: int, repeat: int) -> dict[str, Any]:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from eval.model import Model, learn
+    from eval.language_model import Model, learn
 
     learn()
     torch.set_num_threads(1)
@@ -85,8 +85,8 @@ def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from eval.model import Model, learn
-    from eval.reconstruction import Attack, Records, losses, segment_losses, segments
+    from eval.language_model import Model, learn
+    from eval.recollect_and_rank import Attack, Records, losses, segment_losses, segments
     from train.model import trained_tokenizer
 
     learn()

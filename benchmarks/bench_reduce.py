@@ -72,11 +72,11 @@ class Headers:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from sanitize.edit.header_dedup import HeaderDedup
-        from sanitize.indexing import Settings
-        from sanitize.part import Counts, Sight
-        from sanitize.plan import load_plan
-        from sanitize.run import run
+        from sanitize.core.parts import Counts, Sight
+        from sanitize.editors.header_dedup import HeaderDedup
+        from sanitize.pipeline.index_build import Settings
+        from sanitize.pipeline.run import run
+        from sanitize.plans.plan import load_plan
 
         settings = Settings(seed=1, workers=1, verify="off")
         began = time.process_time()
@@ -108,9 +108,9 @@ class Headers:
         import numpy as np
         import pyarrow as pa
 
-        from sanitize.keyed import Key
-        from sanitize.part import Batch
-        from sanitize.spans import Buffers, splice
+        from sanitize.core.arrow_buffers import Buffers, splice
+        from sanitize.core.keys import Key
+        from sanitize.core.parts import Batch
 
         self.part.open(Key.from_seed(1), self.counts)
         gone = 0
@@ -164,11 +164,11 @@ def near_dups(batches: list[Any], bands: int, rows: int, folder: Path) -> int:
     import polars as pl
     import pyarrow.parquet as pq
 
-    from sanitize import queries
-    from sanitize.drop.near_dup import BANDS, NearDup
+    from sanitize.core.parts import Sight
+    from sanitize.droppers.near_dup import BANDS, NearDup
     from sanitize.engines.local import Local
-    from sanitize.part import Sight
-    from sanitize.shards import table_writer
+    from sanitize.storage import queries
+    from sanitize.storage.corpus import table_writer
 
     part = NearDup(use="near_dup", bands=bands, rows=rows)
     first = 0
@@ -203,9 +203,9 @@ def with_datasketch(batches: list[Any], bands: int, rows: int) -> int:
 
 def listed(source: Path, n: int, repeat: int, folder: Path) -> dict[str, Any]:
     """The stage `blacklist` of runs with n-grams of up to n words: median CPU-seconds, the peak memory of the process, and its counts."""
-    from sanitize.indexing import Settings
-    from sanitize.plan import load_plan
-    from sanitize.run import run
+    from sanitize.pipeline.index_build import Settings
+    from sanitize.pipeline.run import run
+    from sanitize.plans.plan import load_plan
 
     plan = load_plan("blacklist", [f"blacklist.n={n}", "blacklist.direct=false"])
     spent, summary = [], {}
@@ -257,7 +257,7 @@ def measured(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, An
     batches, small = with_copies(texts_of(source)), with_copies(texts_of(source, few))
     small_mb, near_mb = text_mb(small), text_mb(batches)
     mb = headers.text_bytes / 1e6
-    from sanitize.drop.near_dup import geometry
+    from sanitize.droppers.near_dup import geometry
 
     bands, rows = geometry(0.8, 128)
     rounds: dict[str, list[float]] = {name: [] for name in ("plain_copy", "header_dedup", "header_dedup_by_line", "minhash", "datasketch")}

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bench, corpora
-from sanitize.cli import ENVIRONMENT
+from sanitize.cli.main import ENVIRONMENT
 
 # the aims: rate of the stream as a share of the floor's rate
 AIMS = {"dense": 0.30, "sparse": 0.50}
@@ -31,9 +31,9 @@ AIMS = {"dense": 0.30, "sparse": 0.50}
 
 def streamed(source: Path, target: Path, plan: str) -> None:
     """Send the shards through, and print what that took."""
-    from sanitize.engines.child import steady
-    from sanitize.plan import load_plan
-    from sanitize.stream import Options, pipe
+    from sanitize.engines.worker_process import steady
+    from sanitize.pipeline.streaming.stream import Options, pipe
+    from sanitize.plans.plan import load_plan
 
     steady()  # as the command does
 

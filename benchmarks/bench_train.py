@@ -40,12 +40,12 @@ class Training:
     def __init__(self, name: str, source: Path, *changes: str) -> None:
         import torch
 
-        from train.crew import Crew
-        from train.loop import Loop, adamw
         from train.model import learning, made
         from train.objectives.objective import Stage
+        from train.processes import Crew
         from train.recipe import Recipe
-        from train.run import planned, read_data, tokenizer_of
+        from train.trainer import Loop, adamw
+        from train.training_run import planned, read_data, tokenizer_of
 
         learning()
         self.recipe = Recipe.of(name, [f"data.path={json.dumps(str(source))}", f"run.max_steps={STEPS}", "run.device=cpu", *changes])
@@ -70,7 +70,7 @@ class Training:
         self.tokens = int(sum(self.rows.lengths[self.plan.step(step)].sum() for step in range(self.plan.steps)))
 
     def _make_rows(self) -> None:
-        from train.run import rows_of
+        from train.training_run import rows_of
 
         self.rows = rows_of(self.data, self.recipe, self.objective, self.tokenizer, self.context)
 

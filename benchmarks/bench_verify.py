@@ -28,15 +28,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.bench import machine
-from sanitize import tables
-from sanitize.demo import mails
-from sanitize.engines.engine import bytes_of
+from sanitize.cli.demo import mails
+from sanitize.core.engine import bytes_of
 from sanitize.engines.local import Local
-from sanitize.forms import write_further, write_passes
-from sanitize.full import full
 from sanitize.kinds.kind import kinds
-from sanitize.matcher import Flagged, ready
-from sanitize.shards import table_writer, writer
+from sanitize.storage import table_schemas
+from sanitize.storage.corpus import table_writer, writer
+from sanitize.text.literal_search import Flagged, ready
+from sanitize.verification.full_check import full
+from sanitize.verification.value_forms import write_further, write_passes
 
 _FILE = 50_000  # values of one file of the vault
 _LEAKS = 100
@@ -62,9 +62,9 @@ def vault(folder: Path, values: int, identity: str = "") -> list[Path]:
             pa.array([identity + one for one in text], pa.large_string()) if identity else pa.nulls(count, pa.large_string()),
         ]
         paths.append(folder / f"{first:010d}.parquet")
-        with table_writer(paths[-1], tables.VALUES.schema) as out:
-            columns = [array.cast(field.type) for array, field in zip(arrays, tables.VALUES.schema, strict=True)]
-            out.write_table(pa.table(columns, schema=tables.VALUES.schema))
+        with table_writer(paths[-1], table_schemas.VALUES.schema) as out:
+            columns = [array.cast(field.type) for array, field in zip(arrays, table_schemas.VALUES.schema, strict=True)]
+            out.write_table(pa.table(columns, schema=table_schemas.VALUES.schema))
     return paths
 
 
@@ -89,10 +89,10 @@ def shard(path: Path, mb: int, values: int, identity: str = "") -> int:
 
 def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
     """One check in a process of its own."""
-    from sanitize.cells import Leaf
-    from sanitize.places import VerifyTask
-    from sanitize.shards import Documents, Source
-    from sanitize.verify import verify_task
+    from sanitize.core.text_cells import Leaf
+    from sanitize.storage.corpus import Documents, Source
+    from sanitize.verification.attribution import VerifyTask
+    from sanitize.verification.leak_check import verify_task
 
     root = Path(folder)
     paths = sorted((root / "vault").iterdir())
@@ -154,8 +154,8 @@ _TABLES = {
     "kept": pa.schema(
         [("doc_no", pa.int64()), ("cell", pa.int32()), ("start_byte", pa.int64()), ("stop_byte", pa.int64()), ("value_id", pa.int64())]
     ),
-    "edits": tables.EDITS.schema,
-    "occurrences": tables.OCCURRENCES.schema,
+    "edits": table_schemas.EDITS.schema,
+    "occurrences": table_schemas.OCCURRENCES.schema,
 }
 
 

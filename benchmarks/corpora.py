@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.demo import SCHEMA, mail_batches
+from sanitize.cli.demo import SCHEMA, mail_batches
 
 BYTES_PER_MAIL = {"dense": 1_831, "sparse": 1_870}  # measured over 50,000 mails; only decides how many mails make so many MB
 GROUP = 10_000

@@ -79,7 +79,7 @@ def own(asked: argparse.Namespace, folder: Path) -> Path | None:
     if asked.data is None:
         return None
     import sanitize
-    from sanitize.read import Roles
+    from sanitize.readers.survey import Roles
 
     columns = sanitize.Columns(roles=Roles(text=(asked.text_column,)))
     sanitize.run([asked.data], folder / "own", plan="baseline", settings=sanitize.Settings(columns=columns, seed=0, workers=1))

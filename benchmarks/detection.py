@@ -127,8 +127,8 @@ def sanitize() -> Find:
     import polars as pl
     import pyarrow as pa
 
-    from sanitize.find.patterns import Patterns
-    from sanitize.keyed import Key
+    from sanitize.core.keys import Key
+    from sanitize.finders.patterns import Patterns
 
     finder = Patterns(Key.from_seed(1), named=("AGE", "DATE_TIME"))
 
@@ -149,8 +149,8 @@ def sanitize_same() -> Find:
     """The patterns of those kinds alone that Presidio looks for, for a rate beside its own."""
     import pyarrow as pa
 
-    from sanitize.find.patterns import Patterns
-    from sanitize.keyed import Key
+    from sanitize.core.keys import Key
+    from sanitize.finders.patterns import Patterns
     from sanitize.kinds.kind import boundaries
 
     finder = Patterns(Key.from_seed(1), named=("DATE_TIME",))
@@ -369,7 +369,7 @@ def counted(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, 
 
 def wilson(hits: int, of: int) -> list[float] | None:
     """The 95 % score interval of a share (Wilson 1927); None of nothing."""
-    from sanitize.label import wilson as interval  # not at the top: peers are run by interpreters without sanitize
+    from sanitize.inspection.annotation import wilson as interval  # not at the top: peers are run by interpreters without sanitize
 
     return interval(hits / of, of) if of else None
 

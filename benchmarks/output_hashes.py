@@ -94,7 +94,7 @@ def write_model(folder: Path) -> Path:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-    from sanitize.exponential import Bounds
+    from sanitize.core.exponential_mechanism import Bounds
 
     torch.manual_seed(1)
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]

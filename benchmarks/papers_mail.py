@@ -1,6 +1,7 @@
 """Invented mail for the papers' scripts: short, with Zipf addresses like first.last@domain, simple enough for a tiny model.
 
-The mails of `sanitize.demo` have the length and variety of real ones, which a model of some hundred thousand parameters cannot memorise in
+The mails of `sanitize.cli.demo` have the length and variety of real ones, which a model of some hundred thousand parameters cannot
+memorise in
 a minute. These have their address statistics (Zipf with exponent 0.9, about five addresses a mail, most of them in the header) and bodies
 of random words. Nobody in them exists; domains are reserved ones (RFC 2606).
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sanitize.invented import FIRMS, FIRST, LAST, SUBJECTS, TOPICS, WORDS
+from sanitize.text.invented_data import FIRMS, FIRST, LAST, SUBJECTS, TOPICS, WORDS
 
 SCHEMA = pa.schema([("doc_id", pa.string()), ("user_id", pa.string()), ("text", pa.string())])
 EXPONENT = 0.9  # of Zipf's law; the most frequent of 24,480 addresses stands in 9 % of the paper's mails (section 3.1), and here too

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers_texts import SLOTS
-from sanitize.invented import FIRST, LAST
+from sanitize.text.invented_data import FIRST, LAST
 
 Draws = np.random.Generator
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sanitize.invented import FIRST
+from sanitize.text.invented_data import FIRST
 
 Draws = np.random.Generator
 

@@ -351,7 +351,7 @@ def rewriting(source: Path, mb: dict[str, float], given: argparse.Namespace, scr
 
 def near_duplicates(source: Path, mb: dict[str, float], given: argparse.Namespace) -> dict[str, Any]:
     """The second table."""
-    from sanitize.drop.near_dup import geometry
+    from sanitize.droppers.near_dup import geometry
 
     bands, rows = geometry(0.8, NEAR["permutations"])
     rounds: dict[str, list[dict[str, Any]]] = {}

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, apart, machine, measured
-from sanitize.matcher import EACH
+from sanitize.text.literal_search import EACH
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"

@@ -55,8 +55,8 @@ def run(
     """Measure what suites name (the word `run` may be left out)."""
     from sanitize.errors import UsageError
 
-    from . import figures as drawing
-    from . import leaked as listing
+    from . import charts as drawing
+    from . import leak_list as listing
     from .suite import evaluate
 
     # what is asked wrongly is told before hours of measuring
@@ -146,7 +146,7 @@ def receipt_(
     """Attack a model before and after it was to forget documents, and write what was found (exit 4 where more than chance is left)."""
     from sanitize.errors import LeakFound
 
-    from .receipt import receipt, write
+    from .unlearning_receipt import receipt, write
 
     told = receipt(
         folder, before=before, forget=forget, data=data, control=control, retrained=retrained, most=most, seed=seed, device=device, say=_say

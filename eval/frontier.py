@@ -22,10 +22,10 @@ import sanitize
 import train
 from sanitize.errors import UsageError
 
+from .language_model import usable
 from .metric import Ground, Metric, metric
-from .model import usable
-from .probes import read_texts, tables, web_prompts
-from .run import Run
+from .probe_inputs import read_texts, tables, web_prompts
+from .run_folder import Run
 from .suite import Say, measured
 
 PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -150,7 +150,7 @@ def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say =
 
 def ground(raw: Path, test: Path, settings: Chain) -> Ground:
     """What is measured against: the raw training part's addresses; held-out mail, its bodies, and pages that are no mail."""
-    from .probes import Texts, counted_addresses
+    from .probe_inputs import Texts, counted_addresses
 
     pages = web_prompts(100, settings.seed + 1)
     texts = {

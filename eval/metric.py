@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sanitize.errors import UsageError, nearest
 
-from .model import Model
-from .probes import Texts
-from .run import Checkpoint, Run
+from .language_model import Model
+from .probe_inputs import Texts
+from .run_folder import Checkpoint, Run
 
 _Settings = TypeVar("_Settings", bound=BaseModel)
 Row = Mapping[str, Any]  # what was measured at one checkpoint: step, epoch, and one entry for each metric

@@ -36,10 +36,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sanitize.errors import UsageError, nearest
 
+from .language_model import Model
 from .metric import Ground, Metric, metric, placed, reported, told
-from .model import Model
-from .probes import Part, counted_addresses, read_texts, vault_addresses
-from .run import Checkpoint, Run
+from .probe_inputs import Part, counted_addresses, read_texts, vault_addresses
+from .run_folder import Checkpoint, Run
 
 VERSION = 1  # of the JSON
 Say = Callable[[str], None]

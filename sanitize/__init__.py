@@ -6,55 +6,54 @@ The names below load what they need when they are first used, so that the import
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sanitize.ask import sql, status, top
-    from sanitize.corpus import Columns
-    from sanitize.doctor import doctor
+    from sanitize.cli.doctor import doctor
     from sanitize.errors import LeakFound, PlanError, SanitizeError
-    from sanitize.explain import explain
-    from sanitize.indexing import Settings
-    from sanitize.kinds.kind import Kind, kinds
-    from sanitize.label import label
-    from sanitize.plan import Plan, load_plan
-    from sanitize.read import Roles
-    from sanitize.replay import replay
-    from sanitize.reporting import report
-    from sanitize.run import find, run
-    from sanitize.shards import Corpus
-    from sanitize.stream import stream
-    from sanitize.subject import subject
-    from sanitize.verify import check as verify
+    from sanitize.inspection.annotation import label
+    from sanitize.inspection.preview import explain
+    from sanitize.inspection.reproduction import replay
+    from sanitize.inspection.sql_api import sql, status, top
+    from sanitize.kinds.kind import Kind
+    from sanitize.kinds.kind import kinds as list_kinds
+    from sanitize.pipeline.erasure.subject import subject
+    from sanitize.pipeline.index_build import Settings
+    from sanitize.pipeline.run import find, run
+    from sanitize.pipeline.streaming.stream import stream
+    from sanitize.plans.plan import Plan, load_plan
+    from sanitize.readers.staging import Columns
+    from sanitize.readers.survey import Roles
+    from sanitize.reporting.report_data import report
+    from sanitize.storage.corpus import Corpus
+    from sanitize.verification.leak_check import check as verify
 
-# where each name lives; of one that is another there, that too
-_HOMES = {
-    "Columns": "corpus",
-    "Corpus": "shards",
+# public name -> its module, and its name there where that differs
+_EXPORTS = {
+    "Columns": "readers.staging",
+    "Corpus": "storage.corpus",
     "Kind": "kinds.kind",
     "LeakFound": "errors",
-    "Plan": "plan",
+    "Plan": "plans.plan",
     "PlanError": "errors",
-    "Roles": "read",
+    "Roles": "readers.survey",
     "SanitizeError": "errors",
-    "Settings": "indexing",
-    "doctor": "doctor",
-    "explain": "explain",
-    "find": "run",
-    "kinds": "kinds.kind",
-    "label": "label",
-    "load_plan": "plan",
-    "replay": "replay",
-    "report": "reporting",
-    "run": "run",
-    "sql": "ask",
-    "status": "ask",
-    "stream": "stream",
-    "subject": "subject",
-    "top": "ask",
-    "verify": "verify:check",
+    "Settings": "pipeline.index_build",
+    "doctor": "cli.doctor",
+    "explain": "inspection.preview",
+    "find": "pipeline.run",
+    "label": "inspection.annotation",
+    "list_kinds": "kinds.kind:kinds",
+    "load_plan": "plans.plan",
+    "replay": "inspection.reproduction",
+    "report": "reporting.report_data",
+    "run": "pipeline.run",
+    "sql": "inspection.sql_api",
+    "status": "inspection.sql_api",
+    "stream": "pipeline.streaming.stream",
+    "subject": "pipeline.erasure.subject",
+    "top": "inspection.sql_api",
+    "verify": "verification.leak_check:check",
 }
 
 __all__ = [
@@ -70,8 +69,8 @@ __all__ = [
     "doctor",
     "explain",
     "find",
-    "kinds",
     "label",
+    "list_kinds",
     "load_plan",
     "replay",
     "report",
@@ -90,25 +89,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("corpus-sanitize")
-    if name not in _HOMES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module 'sanitize' has no attribute {name!r}")
-    module, _, other = _HOMES[name].partition(":")
+    module, _, other = _EXPORTS[name].partition(":")
     return getattr(importlib.import_module(f"sanitize.{module}"), other or name)
 
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
-
-
-class _Face(ModuleType):
-    """Keeps `sanitize.run` the function, `verify` too: importing the module of that name must not put itself in its place.
-
-    Inside the house a module that has a verb's name is imported from: `from sanitize.verify import scan`.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Face

@@ -1,5 +1,5 @@
 """`python -m sanitize` is the command `sanitize`."""
 
-from sanitize.cli import main
+from sanitize.cli.main import main
 
 main()

@@ -61,18 +61,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def shapes() -> Iterator[Callable[..., Any]]:
     """What the drill takes from the documents, which costs more than a run over a few of them; without it, it is the same for all runs of
     a plan. `test_verify_drill.py` puts it back, and so do processes of their own."""
-    from sanitize import drill
+    from sanitize.pipeline import canaries
 
-    whole = drill._shapes
+    whole = canaries._shapes
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drill, "_shapes", lambda documents: drill._USUAL)
+        patch.setattr(canaries, "_shapes", lambda documents: canaries._USUAL)
         yield whole
 
 
 @pytest.fixture()
 def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
     """The console script in this process: exit code, standard output, standard error."""
-    from sanitize import cli
+    from sanitize.cli import main
 
     held = signal.getsignal(signal.SIGTERM)
 
@@ -80,7 +80,7 @@ def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, words)])
         capsys.readouterr()
         try:
-            cli.main()
+            main.main()
             code: Any = 0
         except SystemExit as end:
             code = end.code

@@ -70,20 +70,23 @@ def become(told: dict[str, object], *streams: int) -> None:
         os.dup2(file, number)
         os.close(file)
     sys.argv = ["sanitize", *told["argv"]]  # type: ignore[misc]
-    crash._wanted, crash._left[0] = crash._told(os.environ.get("SANITIZE_CRASH_AT", ""))
+    failpoints._wanted, failpoints._left[0] = failpoints._told(os.environ.get("SANITIZE_CRASH_AT", ""))
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    for name in ("explain", "label", "replay", "run", "stream", "subject", "verify"):
-        __import__(f"sanitize.{name}")
+    import sanitize
+
+    for name in sanitize.__all__:
+        getattr(sanitize, name)
     import duckdb
     import jinja2
 
-    from sanitize import cli, crash
+    from sanitize.cli import main
+    from sanitize.core import failpoints
     from sanitize.kinds.kind import every_kind
 
     every_kind()
     assert duckdb and jinja2
     serve(sys.argv[1])
-    cli.main()
+    main.main()

@@ -4,7 +4,7 @@
 
 `fit(recipe, out)` trains, resumes or says what was done; `stream(recipe)` gives its batches to a loop of your own; `Recipe` is what a TOML
 file becomes. They are loaded when they are first used.
-Knocks at `sanitize.shards` and `sanitize.errors`, and at nothing else; imports among its own files are relative.
+Knocks at `sanitize.storage.corpus` and `sanitize.errors`, and at nothing else; imports among its own files are relative.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recipe import Recipe
-    from .run import fit, stream
+    from .training_run import fit, stream
 
 # where each name lives
-_HOMES = {"Recipe": "recipe", "fit": "run", "stream": "run"}
+_HOMES = {"Recipe": "recipe", "fit": "training_run", "stream": "training_run"}
 
 __all__ = ["Recipe", "fit", "stream"]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sanitize.errors import InputRefused, UsageError
 
-from .tokens import I32, I64, NO_WORD, Mask, Tokens
+from .tokenization import I32, I64, NO_WORD, Mask, Tokens
 
 U64 = npt.NDArray[np.uint64]
 

@@ -47,7 +47,7 @@ def run(
 ) -> None:
     """Train by a recipe (the word `run` may be left out)."""
     from .recipe import Recipe
-    from .run import fit
+    from .training_run import fit
 
     asked = [*(changes or ()), *([f"data.path={json.dumps(data)}"] if data is not None else [])]
     finished = (out / "train.json").is_file()
@@ -83,7 +83,7 @@ def unlearn(
     """Make a model forget documents: from its checkpoint (ga, gd, kl, idk, dpo), or by stages from a base model (dp2unlearning)."""
     from sanitize.errors import UsageError
 
-    from . import unlearn as room
+    from . import unlearning as room
     from .recipe import Recipe
 
     def say(line: str) -> None:

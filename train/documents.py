@@ -21,7 +21,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, UsageError, nearest
-from sanitize.shards import Corpus, Shard, sha256
+from sanitize.storage.corpus import Corpus, Shard, sha256
 
 _NOTHING, _LINE_END = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".mds", ".arrow")

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 import train
 from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_texts import QUESTION, tickets
+from eval.language_model import Model
 from eval.metrics import ngram, task, verbatim
-from eval.model import Model
-from eval.run import Run
+from eval.run_folder import Run
 from sanitize.errors import UsageError
 from train.documents import read
 from train.model import trained_tokenizer

@@ -30,11 +30,11 @@ import sanitize
 import train
 from benchmarks.criteria import Criterion, finish, options, some, split
 from benchmarks.papers_texts import notes
+from eval.language_model import Model
 from eval.metrics import identifiers, membership
 from eval.metrics.identifiers import Blacklist
-from eval.model import Model
-from eval.run import Run
-from sanitize.read import Roles
+from eval.run_folder import Run
+from sanitize.readers.survey import Roles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,12 +31,12 @@ import sanitize
 import train
 from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_records import records
-from eval import reconstruction as rr
+from eval import recollect_and_rank as rr
+from eval.language_model import Model
 from eval.metrics import reconstruction as metric
-from eval.model import Model
-from eval.probes import read_texts
-from eval.reconstruction import Attack, Records
-from eval.run import Run
+from eval.probe_inputs import read_texts
+from eval.recollect_and_rank import Attack, Records
+from eval.run_folder import Run
 from train.documents import read
 from train.model import trained_tokenizer
 

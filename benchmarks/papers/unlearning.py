@@ -30,16 +30,16 @@ import sanitize
 import train
 from benchmarks.criteria import Criterion, finish, options
 from benchmarks.papers_questions import Questions, generated, tofu
-from eval.forgetting import SETS, compared, detectable, model_utility, utilities
+from eval.early_stop import ENOUGH, recalled
+from eval.language_model import Model
 from eval.metrics.tofu import Question, answered
-from eval.model import Model
-from eval.run import Run
-from eval.stop import ENOUGH, recalled
-from sanitize.masked import measure_bounds
-from sanitize.read import Roles
-from sanitize.shards import read_json, write_json
+from eval.run_folder import Run
+from eval.unlearning_metrics import SETS, compared, detectable, model_utility, utilities
+from sanitize.readers.survey import Roles
+from sanitize.storage.corpus import read_json, write_json
+from sanitize.text.masked_lm import measure_bounds
 from train.recipe import Recipe
-from train.unlearn import Stages, forget
+from train.unlearning import Stages, forget
 
 APPROXIMATE = {"GA": "ga", "GD": "gd", "KL": "kl", "PO": "idk", "DPO": "dpo"}
 

@@ -22,10 +22,10 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
+from ..language_model import Model
 from ..metric import Figure, Ground, Leak, Metric, Row, Rows, by_epoch
-from ..model import Model
-from ..probes import ADDRESS, addresses, cue_prompts, hash_of, read_prompts, read_texts, strangers, web_prompts
-from ..run import Checkpoint, Run
+from ..probe_inputs import ADDRESS, addresses, cue_prompts, hash_of, read_prompts, read_texts, strangers, web_prompts
+from ..run_folder import Checkpoint, Run
 
 BANDS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))  # occurrences in the original data
 

@@ -30,10 +30,10 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError
 
+from ..language_model import Model
 from ..metric import Figure, Ground, Leak, Metric, Rows, Series, by_epoch
-from ..model import Model
-from ..probes import read_texts
-from ..run import Checkpoint, Run
+from ..probe_inputs import read_texts
+from ..run_folder import Checkpoint, Run
 from .verbatim import named_set
 
 FOLDS = 7

@@ -24,10 +24,10 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
+from ..language_model import Model
 from ..metric import Figure, Ground, Metric, Rows, Series, by_epoch
-from ..model import Model
-from ..probes import tables
-from ..run import Checkpoint, Run
+from ..probe_inputs import tables
+from ..run_folder import Checkpoint, Run
 from .identifiers import FOLDS, Blacklist, audit, own_identifiers, said
 
 F64 = npt.NDArray[np.float64]

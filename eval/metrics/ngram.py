@@ -20,10 +20,10 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, PrivateAttr
 
+from ..language_model import Model
 from ..metric import Figure, Ground, Metric, Rows, Series, by_epoch
-from ..model import Model
-from ..probes import read_texts
-from ..run import Checkpoint, Run
+from ..probe_inputs import read_texts
+from ..run_folder import Checkpoint, Run
 from .verbatim import ENDED, SUFFIX, continued, memorized, named_set, places, trained_part
 
 I64 = npt.NDArray[np.int64]

@@ -17,10 +17,10 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError, nearest
 
+from ..language_model import Model
 from ..metric import Figure, Ground, Metric, Row, Rows, Series, by_epoch
-from ..model import Model
-from ..probes import Texts
-from ..run import Checkpoint, Run
+from ..probe_inputs import Texts
+from ..run_folder import Checkpoint, Run
 from .extraction import paired
 
 

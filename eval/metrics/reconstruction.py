@@ -1,6 +1,6 @@
 """How many masked values of its training texts a model gives back: Recollect and Rank, its criteria, and the attacks before it.
 
-The attack and its tables stand in `eval/reconstruction.py`. The victim is each checkpoint of a run, the reference the model before its
+The attack and its tables stand in `eval/recollect_and_rank.py`. The victim is each checkpoint of a run, the reference the model before its
 first step, or any other folder. The row of step 0 has the reference as its own victim: what it says of itself. With `untrained` the same
 attack is made on records that no run was trained on: what is right there was guessed.
 
@@ -21,11 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..finders import seer
+from ..language_model import Model
 from ..metric import Figure, Ground, Metric, Row, Rows, Series, by_epoch
-from ..model import Model
-from ..probes import values_in
-from ..reconstruction import (
+from ..probe_inputs import values_in
+from ..recollect_and_rank import (
     CRITERIA,
     DIRECT,
     EMPTY,
@@ -53,7 +52,8 @@ from ..reconstruction import (
     sweep,
     tab,
 )
-from ..run import Checkpoint, Run
+from ..run_folder import Checkpoint, Run
+from ..value_finder import seer
 
 QUERIES = (1, 2, 5, 10, 20, 30, 40, 50)  # where recall is told (figure 4)
 FIRST = (1, 3, 5, 10)  # of the ranked candidates

@@ -23,10 +23,10 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError, nearest
 
+from ..language_model import Model
 from ..metric import Figure, Ground, Metric, Rows, by_epoch
-from ..model import Model
-from ..run import Checkpoint, Run
-from ..stem import stem
+from ..porter_stemmer import stem
+from ..run_folder import Checkpoint, Run
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

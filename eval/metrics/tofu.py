@@ -21,10 +21,10 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import InputRefused, UsageError, nearest
 
-from ..forgetting import SETS, Answers, compared, model_utility, utilities
+from ..language_model import Model
 from ..metric import Figure, Ground, Metric, Row, Rows, by_epoch
-from ..model import Model
-from ..run import Checkpoint, Run
+from ..run_folder import Checkpoint, Run
+from ..unlearning_metrics import SETS, Answers, compared, model_utility, utilities
 from .task import rouge
 
 

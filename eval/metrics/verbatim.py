@@ -22,10 +22,10 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError, nearest
 
+from ..language_model import Model
 from ..metric import Figure, Ground, Metric, Rows, by_epoch
-from ..model import Model
-from ..probes import Texts, read_texts
-from ..run import Checkpoint, Run
+from ..probe_inputs import Texts, read_texts
+from ..run_folder import Checkpoint, Run
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

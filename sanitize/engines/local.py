@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sanitize.disk import code_of, failed
-from sanitize.engines.child import Child, borrowed, measured, release, resident_mb, spared, spread, steady
-from sanitize.engines.engine import Died, Done
+from sanitize.core.engine import Died, Done
+from sanitize.engines.worker_process import Child, borrowed, measured, release, resident_mb, spared, spread, steady
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import carried
-from sanitize.views import glob_escaped, quote_literal, quote_name
+from sanitize.storage.disk_errors import code_of, failed
+from sanitize.storage.views import glob_escaped, quote_literal, quote_name
 
 T = TypeVar("T")
 _MUCH = 64  # MB: more is worth the 30 ms of opening a database anew

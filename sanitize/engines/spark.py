@@ -31,14 +31,14 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.engines.child import borrowed, measured, packed, release, spread, steady
-from sanitize.engines.dialect import spark as in_spark
-from sanitize.engines.engine import Died, Done
+from sanitize.core.engine import Died, Done
 from sanitize.engines.local import Local, told
-from sanitize.engines.session import START, begin, is_local, where
+from sanitize.engines.spark_dialect import spark as in_spark
+from sanitize.engines.spark_session import START, begin, is_local, where
+from sanitize.engines.worker_process import borrowed, measured, packed, release, spread, steady
 from sanitize.errors import ResourceError, UsageError
 from sanitize.kinds.kind import carried
-from sanitize.views import quote_name
+from sanitize.storage.views import quote_name
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, Kind, all_doubtful, drawn
 
 _UNITS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import APART, BOUND, I64, U8, Kind, digits, grid, loosened, reshaped, ungrid
 
 _ISSUERS = (  # first and last four digits, and lengths in use (ISO/IEC 7812 ranges as the networks publish them)

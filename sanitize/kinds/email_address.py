@@ -30,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.keyed import Draws, pick
+from sanitize.core.keys import Draws, pick
 from sanitize.kinds.kind import BOUND, Kind, first_in, joined, last_in, reshaped, table_of
 
 _LETTERS = r"A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u036f\u0370-\u052f"  # Latin, accents, Greek, Cyrillic

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, I64, U8, Kind, grid, loosened, reshaped, ungrid
 
 _LENGTHS = {  # SWIFT IBAN registry, release 98

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, WORD, Kind, digits, drawn, grid, ungrid
 
 _HEX = "[0-9A-Fa-f]{1,4}"

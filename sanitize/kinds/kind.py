@@ -22,14 +22,14 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.core.keys import Draws, pick
 from sanitize.errors import PlanError, nearest
-from sanitize.keyed import Draws, pick
 
 WORD = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
 _MEANT = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # what people write for a country whose code is another (ISO 3166)
-_GROUND = ("kind", "custom", "regex")  # files of the folder that hold no kind
+_GROUND = ("kind", "custom_kind", "pattern_check")  # files of the folder that hold no kind
 BOUND = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finder and verify
 # what people, typesetters and web pages put between the groups of a number, for use in a character class; none ends a line
 BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # no-break, figure, thin, narrow and ideographic ones
@@ -78,7 +78,8 @@ class Kind:
     turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is
                looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
                large for the engine to keep, and several times slower.
-    numeric    Every match stands on one line and holds a digit, or a mark of numbers without one (see sanitize/regions.py): other lines are
+    numeric    Every match stands on one line and holds a digit, or a mark of numbers without one (see sanitize/text/digit_lines.py):
+    other lines are
                not looked at where all kinds of a turn are so.
     country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
     asked      Looked for only where a plan names it: it is frequent, says little of anybody by itself, and would cost every plan.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, WORD, Kind, drawn, grid, ungrid
 
 _PAIR, _FOUR = "[0-9A-Fa-f]{2}", "[0-9A-Fa-f]{4}"

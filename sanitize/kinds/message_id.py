@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import Kind, reshaped
 
 _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot

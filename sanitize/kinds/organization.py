@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import Kind
 from sanitize.kinds.location import normalised
 from sanitize.kinds.person import LETTERS, stores, telling, worded

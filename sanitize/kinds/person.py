@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sanitize.keyed import Draws, pick
+from sanitize.core.arrow_buffers import Buffers, arrow, cut, matches, splice
+from sanitize.core.keys import Draws, pick
 from sanitize.kinds.kind import I64, WORD, Kind
-from sanitize.spans import Buffers, arrow, cut, matches, splice
 
 UNSEEN = "[\u200b-\u200d\u2060\u00ad\ufeff]"
 LETTERS = WORD.replace(b"_", b"")  # `_Ann Roe_` holds a name

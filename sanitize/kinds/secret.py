@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, Kind, joined, parted, reshaped
 
 _MOST = "[A-Za-z0-9_-]"  # the alphabet of base64 for URLs

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, WORD, Kind, joined, reshaped
 
 # The last byte of a URL; also what may not follow one. The match is greedy, so none of these ever follows a URL the finder took:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, WORD, Kind, digits, drawn, grid, loosened, ungrid
 
 

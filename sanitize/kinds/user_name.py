@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, WORD, Kind, all_doubtful, reshaped
 
 _NAME = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"

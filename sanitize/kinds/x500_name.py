@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BOUND, Kind, joined, reshaped
 
 _KEY = "(?:[Oo]|[Oo][Uu]|[Cc][Nn]|[Cc]|[Aa]|[Pp]|[Ss]|[Gg]|[Dd][Cc])="

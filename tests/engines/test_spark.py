@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import queries
-from sanitize.demo import mails, write_mbox
-from sanitize.engines import session as room
+from sanitize.cli.demo import mails, write_mbox
+from sanitize.core.engine import Died, Done
 from sanitize.engines import spark
-from sanitize.engines.engine import Died, Done
+from sanitize.engines import spark_session as room
 from sanitize.engines.local import Local
 from sanitize.errors import InputRefused, UsageError
-from sanitize.indexing import Settings
-from sanitize.run import run
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.storage import queries
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("sqlglot", reason="sqlglot is not installed")

@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from eval.charts import draw
 from eval.cli import app
-from eval.figures import draw
 from eval.metric import metric, names
 from eval.report import card, page, svg
-from eval.run import Run
+from eval.run_folder import Run
 from eval.suite import Suite, evaluate, trained_on
 from sanitize.errors import MissingExtra, UsageError
 
@@ -67,7 +67,7 @@ def numbers(told: Any) -> list[float]:
 
 
 def test_a_suite_is_measured_and_told(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eval.model import Model
+    from eval.language_model import Model
 
     # a model that says both addresses, so that silence is put to the test
     said = f" write to {ANN} or {BO} "
@@ -106,7 +106,7 @@ def test_the_command_writes_report_page_and_cards(suite: Path, tmp_path: Path) -
 def test_the_list_of_what_came_out_is_private_and_masked(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, reveal: bool
 ) -> None:
-    from eval.model import Model
+    from eval.language_model import Model
 
     monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [self.encode([f" write to {ANN} "])[0]] * len(prompts))
     file, out = tmp_path / "mine" / f"leaked{suffix}", tmp_path / "told"

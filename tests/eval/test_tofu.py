@@ -13,9 +13,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="comes with the extra `learn`")
 pytest.importorskip("transformers", reason="comes with the extra `learn`")
 
+from eval.language_model import Model  # noqa: E402
 from eval.metric import Ground, metric  # noqa: E402
 from eval.metrics.tofu import Tofu, answered, read_questions  # noqa: E402
-from eval.model import Model  # noqa: E402
 from sanitize.errors import InputRefused, UsageError  # noqa: E402
 
 ROWS = [

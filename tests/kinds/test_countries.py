@@ -7,9 +7,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from sanitize.core.keys import Draws, Key
 from sanitize.errors import PlanError
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Draws, Key
+from sanitize.finders.patterns import Patterns
 from sanitize.kinds.kind import every_kind, kind, kinds, known_countries
 
 KEY = Key.from_seed(3)

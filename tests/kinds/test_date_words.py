@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Key
+from sanitize.core.keys import Key
+from sanitize.finders.patterns import Patterns
 from sanitize.kinds.date_time import KIND
 
 FINDER = Patterns(Key.from_seed(3), named=("DATE_TIME",))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sanitize.core.keys import Draws
 from sanitize.errors import PlanError
-from sanitize.keyed import Draws
 from sanitize.kinds.kind import BOUND, grid, joined, kind, kinds, parted, reshaped, ungrid
 
 NAMES = [

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sanitize.keyed import Draws
+from sanitize.core.keys import Draws
 from sanitize.kinds.kind import kind
 
 ALIKE = [

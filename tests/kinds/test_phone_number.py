@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Draws, Key
+from sanitize.core.keys import Draws, Key
+from sanitize.finders.patterns import Patterns
 from sanitize.kinds.phone_number import KIND
 
 FINDER = Patterns(Key.from_seed(3), named=("AGE", "DATE_TIME"))

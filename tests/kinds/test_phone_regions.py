@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from phonenumbers import PhoneNumberFormat, PhoneNumberType
 
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Key
+from sanitize.core.keys import Key
+from sanitize.finders.patterns import Patterns
 from sanitize.kinds.phone_number import KIND, REGIONS
 
 FINDER = Patterns(Key.from_seed(3), named=("AGE", "DATE_TIME"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Key
+from sanitize.core.keys import Key
+from sanitize.finders.patterns import Patterns
 
 FINDER = Patterns(Key.from_seed(3))
 LOCAL = "555-0199"  # one only where the text says so

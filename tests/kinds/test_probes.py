@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Key
+from sanitize.core.keys import Key
+from sanitize.finders.patterns import Patterns
 
 FINDER = Patterns(Key.from_seed(3))
 MAIL, ID, IP, URL, SECRET = "EMAIL_ADDRESS", "MESSAGE_ID", "IP_ADDRESS", "URL", "SECRET"

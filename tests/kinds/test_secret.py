@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Draws, Key
+from sanitize.core.keys import Draws, Key
+from sanitize.finders.patterns import Patterns
 from sanitize.kinds.kind import kind
 
 FINDER = Patterns(Key.from_seed(3))

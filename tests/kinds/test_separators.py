@@ -10,10 +10,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sanitize.decoded import views
-from sanitize.find.patterns import Patterns
-from sanitize.keyed import Draws, Key
+from sanitize.core.keys import Draws, Key
+from sanitize.finders.patterns import Patterns
 from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, kind, loosened
+from sanitize.text.decodings import views
 
 KEY = Key.from_seed(3)
 FINDER = Patterns(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))

@@ -26,11 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.corpus import Columns
-from sanitize.indexing import Settings
-from sanitize.plan import load_plan
-from sanitize.run import run
-from sanitize.shards import Corpus
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.plans.plan import load_plan
+from sanitize.readers.staging import Columns
+from sanitize.storage.corpus import Corpus
 
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sanitize.indexing import Settings
-from sanitize.plan import load_plan
-from sanitize.run import run
-from sanitize.shards import Corpus
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.plans.plan import load_plan
+from sanitize.storage.corpus import Corpus
 
 TOLD = {"seed": 1, "workers": 1, "rows_per_shard": 25}
 

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize import cli, reading
-from sanitize.engines import child
+from sanitize.cli import main
+from sanitize.engines import worker_process
 from sanitize.errors import InputRefused, QuarantineExceeded
-from sanitize.indexing import Settings
-from sanitize.read import REASONS
-from sanitize.run import run
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.readers import sandbox
+from sanitize.readers.survey import REASONS
 
 MAIL = b"From: Ann Lee <ann@example.com>\nSubject: %s\n\nCall 212-555-0100.\n"
 GOOD = pa.table({"text": [f"Good {number}, call 212-555-0100." for number in range(3)]})
@@ -238,7 +239,7 @@ def test_a_folder_in_which_no_file_fits_says_which_column_is_missing(
     write(tmp_path / "in" / "b.jsonl", lines({"body": "a"}))
     monkeypatch.setattr(sys, "argv", ["sanitize", "run", str(tmp_path / "in"), "-o", str(tmp_path / "out")])
     with pytest.raises(SystemExit) as end:
-        cli.main()
+        main.main()
     assert (
         end.value.code == 2
         and "there is no column text; name the column with --text-column NAME. Columns known: body" in capsys.readouterr().err
@@ -310,13 +311,13 @@ def killers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     def begin(early: bool) -> None:
         write(tmp_path / "site" / "sitecustomize.py", KILLS.replace("{early}", str(early)).encode())
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), *filter(None, sys.path)]))
-        monkeypatch.setattr(reading, "PATIENCE", 10.0)  # a child that begins on a busy machine needs some of it to import
-        while child._spare:
-            child._spare.pop().kill()
+        monkeypatch.setattr(sandbox, "PATIENCE", 10.0)  # a child that begins on a busy machine needs some of it to import
+        while worker_process._spare:
+            worker_process._spare.pop().kill()
 
     yield begin
-    while child._spare:
-        child._spare.pop().kill()
+    while worker_process._spare:
+        worker_process._spare.pop().kill()
 
 
 # the time that a file which hangs is given is waited for: once here, in each place in the long form
@@ -363,7 +364,7 @@ def test_a_mail_that_kills_costs_itself(tmp_path: Path, killers: Callable[[bool]
     killers(True)
     site = tmp_path / "site" / "sitecustomize.py"
     site.write_text(
-        "import os\nimport sanitize.read.mail as m\ntext = m.mail_text\n"
+        "import os\nimport sanitize.readers.mail as m\ntext = m.mail_text\n"
         "m.mail_text = lambda raw: os._exit(9) if b'KILL' in raw else text(raw)\n"
     )
     for number in range(30):

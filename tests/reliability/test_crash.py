@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from sanitize import crash, publish
-from sanitize.indexing import Settings
-from sanitize.lock import holder_of
-from sanitize.run import run
+from sanitize.core import failpoints
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.storage import publication
+from sanitize.storage.locks import holder_of
 
 ROOT = Path(__file__).resolve().parents[2]
 STRIDE = int(os.environ.get("SOAK_STRIDE", "1"))
@@ -51,19 +52,19 @@ def test_every_point_is_passed_at_one_place() -> None:
     found: list[str] = []
     for path in (ROOT / "sanitize").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "crash.at":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "failpoints.at":
                 assert isinstance(node.args[0], ast.Constant), path
                 found.append(node.args[0].value)
-    assert sorted(found) == sorted(crash.POINTS)
-    assert {told.rpartition(":")[0] for told in INTO_NOTHING + OVER_AN_OLD_ONE} | ELSEWHERE == set(crash.POINTS)
+    assert sorted(found) == sorted(failpoints.POINTS)
+    assert {told.rpartition(":")[0] for told in INTO_NOTHING + OVER_AN_OLD_ONE} | ELSEWHERE == set(failpoints.POINTS)
 
 
 def test_an_unknown_point_is_refused() -> None:
-    assert crash._told("task:renamed:12") == ("task:renamed", 12)
-    assert crash._told("task:renamed") == ("task:renamed", 1)
-    assert crash._told("") == ("", 0)
+    assert failpoints._told("task:renamed:12") == ("task:renamed", 12)
+    assert failpoints._told("task:renamed") == ("task:renamed", 1)
+    assert failpoints._told("") == ("", 0)
     with pytest.raises(ValueError, match="no such point"):
-        crash._told("task:unheard")
+        failpoints._told("task:unheard")
 
 
 @pytest.mark.parametrize("points", [INTO_NOTHING, OVER_AN_OLD_ONE], ids=["into nothing", "over an old one"])
@@ -106,13 +107,13 @@ def test_a_crash_while_out_stands_aside(house: Any, monkeypatch: pytest.MonkeyPa
             raise Crash
 
     house.put_old()
-    monkeypatch.setattr(publish, "_exchange", lambda *_: False)
+    monkeypatch.setattr(publication, "_exchange", lambda *_: False)
     with monkeypatch.context() as patch:
-        patch.setattr(crash, "at", here)
+        patch.setattr(failpoints, "at", here)
         with pytest.raises(Crash):
             house.again()
     assert house.state() == "absent" and (house.here / ".out.sanitize-old").is_dir()
-    publish.mend(house.out)  # what the next run does first
+    publication.mend(house.out)  # what the next run does first
     assert house.state() == "old"
     house.again()
 
@@ -143,7 +144,7 @@ def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("point", [point for point in crash.POINTS if point not in ELSEWHERE])
+@pytest.mark.parametrize("point", [point for point in failpoints.POINTS if point not in ELSEWHERE])
 def test_a_crash_each_time(house: Any, point: str) -> None:
     """Every time that a run comes by a point, over OUT absent and old. SOAK_STRIDE=n takes every n-th time."""
     times = 1 - STRIDE

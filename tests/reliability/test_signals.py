@@ -18,7 +18,7 @@ import pytest
 
 from sanitize.engines.local import Local
 from sanitize.errors import Locked
-from sanitize.lock import locked, out_locked
+from sanitize.storage.locks import locked, out_locked
 
 # a stage has begun when this lies in the folder
 STAGES = {
@@ -81,7 +81,8 @@ def test_a_signal_in_every_stage(large: Any, stage: str, number: signal.Signals,
 def test_a_query_is_stopped(tmp_path: Path) -> None:
     """What DuckDB does can take minutes: a signal is heard all the same."""
     script = (
-        "import sys; from pathlib import Path; import duckdb; from sanitize import cli; from sanitize.engines.local import Local\n"
+        "import sys; from pathlib import Path; import duckdb; from sanitize.cli import main as cli; "
+        "from sanitize.engines.local import Local\n"
         "sys.argv = ['sanitize', '--version']\n"
         "def app():\n"
         "    print('begun', flush=True)\n"
@@ -107,7 +108,7 @@ def test_a_query_is_stopped(tmp_path: Path) -> None:
 
 SLOW = """
 import sys, time
-from sanitize import cli
+from sanitize.cli import main as cli
 sys.argv = ["sanitize", "--version"]
 def app():
     print("begun", flush=True)

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sanitize import queries, vault
 from sanitize.errors import InputRefused, OutputBroken, UsageError
-from sanitize.indexing import Settings
 from sanitize.kinds.kind import kinds
-from sanitize.run import run
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.storage import queries, vault
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [f"Mail bob{number}@example.com or 212-555-01{number:02}." for number in range(12)]
@@ -58,12 +58,12 @@ with open({began!r}, "a") as file:
 """
 ONE_BY_ONE = """
 import sys
-from sanitize import cli
+from sanitize.cli import main
 if __name__ == "__main__":
     for words in {others!r}:
         sys.argv = ["sanitize", *words]
         try:
-            cli.main()
+            main.main()
         except SystemExit as end:
             assert not end.code, words
 """
@@ -186,7 +186,7 @@ def test_statements_are_made_in_two_rooms_and_by_two_quotes() -> None:
     speaks = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "sanitize").rglob("*.py") if "duckdb.connect" in path.read_text("utf-8")
     }
-    assert speaks <= {"sanitize/queries.py", "sanitize/engines/local.py", "sanitize/engines/spark.py"}
+    assert speaks <= {"sanitize/storage/queries.py", "sanitize/engines/local.py", "sanitize/engines/spark.py"}
     assert 'replace("\'"' not in (ROOT / "sanitize" / "engines" / "local.py").read_text("utf-8")
 
 
@@ -230,7 +230,7 @@ def test_hashes_are_keyed_or_of_files() -> None:
                 plain = any(word.arg == "usedforsecurity" for word in node.keywords)  # S3's tag of a published object is its md5
                 assert node.func.attr in ("blake2b", "sha256", "file_digest") or plain, f"{path}:{node.lineno}"
                 # the digests of exact_dup stay in WORK, which holds the texts themselves; crypto's are the check sums of its values
-                if path.parent.name in ("find", "edit", "drop", "kinds") and path.name not in ("exact_dup.py", "crypto.py"):
+                if path.parent.name in ("finders", "editors", "droppers", "kinds") and path.name not in ("exact_dup.py", "crypto.py"):
                     assert any(word.arg == "key" for word in node.keywords), f"{path}:{node.lineno}"
 
 
@@ -285,10 +285,10 @@ def test_patterns_take_linear_time(name: str) -> None:
 
 
 def test_finders_use_no_engine_that_goes_back() -> None:
-    for path in [*(ROOT / "sanitize" / "find").glob("*.py"), *(ROOT / "sanitize" / "kinds").glob("*.py")]:
+    for path in [*(ROOT / "sanitize" / "finders").glob("*.py"), *(ROOT / "sanitize" / "kinds").glob("*.py")]:
         imported = {
             alias.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Import) for alias in node.names
         }
         # Presidio's recognisers are written for `regex`, and run under a time-out that sets the document aside; three files read
         # patterns and plans so, never a text
-        assert not imported & {"re", "regex"} or path.name in ("presidio.py", "custom.py", "regex.py", "kind.py"), path.name
+        assert not imported & {"re", "regex"} or path.name in ("presidio.py", "custom_kind.py", "pattern_check.py", "kind.py"), path.name

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sanitize.errors import InputRefused, UsageError
 from train.batches import Batch, Plan, Rows, Stream, first_steps, lay, mixed, order
-from train.tokens import Tokens
+from train.tokenization import Tokens
 
 PAD, END, BEGIN = 999, 900, 901
 GOLDEN = [1, 7, 2, 6, 5, 4, 0, 3]

@@ -10,8 +10,8 @@ import pytest
 
 from sanitize.errors import UsageError
 from train import objectives
-from train.loop import rate
 from train.recipe import Recipe, Run, recipe_names
+from train.trainer import rate
 
 
 @pytest.mark.parametrize("name", recipe_names())

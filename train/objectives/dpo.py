@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ..forgetting import Refusing, nll, oracle, part
+from ..unlearning_losses import Refusing, nll, oracle, part
 from .objective import Arrays, Stage
 
 if TYPE_CHECKING:

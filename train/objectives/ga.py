@@ -5,7 +5,7 @@ L = -NLL(forget)      (TOFU, section 4.1). It has no floor: a few epochs too man
 
 from __future__ import annotations
 
-from ..forgetting import Forgetting
+from ..unlearning_losses import Forgetting
 
 
 class Ga(Forgetting):

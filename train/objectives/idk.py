@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..forgetting import Refusing, nll, part, targets
+from ..unlearning_losses import Refusing, nll, part, targets
 from .objective import Arrays
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import PrivateAttr
 
-from ..forgetting import Forgetting, nll, oracle, part, targets
+from ..unlearning_losses import Forgetting, nll, oracle, part, targets
 from .objective import Arrays, Stage
 
 if TYPE_CHECKING:

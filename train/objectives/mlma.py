@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, PrivateAttr
 
-from ..blacklist import Blacklist
-from ..tokens import placed_words
+from ..blacklist_matcher import Blacklist
+from ..tokenization import placed_words
 from .masked import Masked
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..blacklist import Blacklist, reasons_of
+from ..blacklist_matcher import Blacklist, reasons_of
 from .masked import Masked
 
 

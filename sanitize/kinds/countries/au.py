@@ -3,7 +3,7 @@ a reference number may follow)."""
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.number import DIGITS, Bools, number, values_of, weighted, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, number, values_of, weighted, words
 from sanitize.kinds.kind import U8
 
 

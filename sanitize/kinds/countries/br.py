@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.number import DIGITS, Bools, number, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, number, words
 from sanitize.kinds.kind import I64, U8
 
 

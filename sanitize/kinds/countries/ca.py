@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.number import DIGITS, luhn, number, words
+from sanitize.kinds.countries.national_id import DIGITS, luhn, number, words
 
 KINDS = (
     number(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.keyed import Draws
-from sanitize.kinds.countries.number import DIGITS, Bools, mod11_10, number, values_of, words
+from sanitize.core.keys import Draws
+from sanitize.kinds.countries.national_id import DIGITS, Bools, mod11_10, number, values_of, words
 from sanitize.kinds.kind import U8, drawn
 
 

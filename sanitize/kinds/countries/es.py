@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.number import DIGITS, Bools, number
+from sanitize.kinds.countries.national_id import DIGITS, Bools, number
 from sanitize.kinds.kind import U8
 
 _LETTERS = b"TRWAGMYFPDXBNJZSQVHLCKE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.number import DIGITS, LETTERS, Bools, number, verhoeff, words
+from sanitize.kinds.countries.national_id import DIGITS, LETTERS, Bools, number, verhoeff, words
 from sanitize.kinds.kind import U8
 
 

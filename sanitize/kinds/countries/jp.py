@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.number import DIGITS, Bools, number, values_of, weighted, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, number, values_of, weighted, words
 from sanitize.kinds.kind import U8
 
 

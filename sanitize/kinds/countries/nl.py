@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.number import DIGITS, Bools, number, weighted, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, number, weighted, words
 from sanitize.kinds.kind import U8
 
 

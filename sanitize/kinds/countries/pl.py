@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.number import DIGITS, Bools, is_date, number, two, weighted
+from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, number, two, weighted
 from sanitize.kinds.kind import U8
 
 

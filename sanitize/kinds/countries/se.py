@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import polars
 
-from sanitize.kinds.countries.number import DIGITS, Bools, is_date, luhn, number, two, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, luhn, number, two, words
 from sanitize.kinds.kind import U8
 
 

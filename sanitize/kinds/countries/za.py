@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.number import DIGITS, STRONG, Bools, is_date, luhn, number, two
+from sanitize.kinds.countries.national_id import DIGITS, STRONG, Bools, is_date, luhn, number, two
 from sanitize.kinds.kind import U8
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from eval.language_model import Model
 from eval.metric import Ground
 from eval.metrics.extraction import Extraction, first_steps, rates, reductions, spoken
-from eval.model import Model
-from eval.run import Run
+from eval.run_folder import Run
 from sanitize.errors import UsageError
 
 ANN, BO, CY, DEE = "ann.lee@example.com", "bo.ray@example.org", "cy.fox@example.net", "dee.may@example.com"

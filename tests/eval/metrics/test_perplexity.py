@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eval.language_model import Model
 from eval.metric import Ground
 from eval.metrics.perplexity import Perplexity, deltas, perplexities
-from eval.model import Model
-from eval.probes import Texts
+from eval.probe_inputs import Texts
 from sanitize.errors import UsageError
 
 

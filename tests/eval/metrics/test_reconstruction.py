@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 import sanitize
+from eval.language_model import Model
 from eval.metric import Ground, metric
 from eval.metrics.reconstruction import Reconstruction, by_b, curve_of
-from eval.model import Model
-from eval.reconstruction import Attack, Records
-from eval.run import Run
+from eval.recollect_and_rank import Attack, Records
+from eval.run_folder import Run
 from eval.suite import Suite, evaluate
 from sanitize.errors import UsageError
 

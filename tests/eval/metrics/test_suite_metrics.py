@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eval.language_model import Model
 from eval.metric import Ground, metric, names
 from eval.metrics import membership, task, verbatim
-from eval.model import Model
-from eval.probes import Texts
-from eval.run import Run
+from eval.probe_inputs import Texts
+from eval.run_folder import Run
 from eval.suite import measured
 from sanitize.errors import OutputBroken, UsageError
 

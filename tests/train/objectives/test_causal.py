@@ -20,7 +20,7 @@ from train.objectives.goldfish import TABLE, Goldfish, _table
 from train.objectives.ngram_penalty import NgramPenalty
 from train.objectives.objective import IGNORED, Objective, Stage
 from train.recipe import Model
-from train.tokens import Tokens
+from train.tokenization import Tokens
 
 torch.set_num_threads(1)
 GOLDEN_TABLE = [0.2336839, 0.441264, 0.7411477]

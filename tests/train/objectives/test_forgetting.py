@@ -16,11 +16,11 @@ import torch
 import train
 from sanitize.errors import InputRefused, UsageError
 from train import objectives
-from train import run as running
+from train import training_run as running
 from train.batches import Plan
-from train.forgetting import REFUSALS, Forgetting, Refusing, named
 from train.objectives.objective import Stage
 from train.recipe import Recipe
+from train.unlearning_losses import REFUSALS, Forgetting, Refusing, named
 
 CPU = torch.device("cpu")
 Prepared = Callable[..., tuple[Any, Any, Any, Any]]

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from sanitize.errors import InputRefused, UsageError
 from train import objectives
 from train.batches import Rows, lay
-from train.blacklist import Blacklist
+from train.blacklist_matcher import Blacklist
 from train.documents import Documents
 from train.model import trained_tokenizer
 from train.objectives.objective import IGNORED, Objective, Stage
-from train.tokens import NO_WORD, tokenise, words_of
+from train.tokenization import NO_WORD, tokenise, words_of
 
 WORDS = "ada stokes eve plan report the of mail 12 \u00e9t\u00e9 monday".split()
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), min_size=1, max_size=5).filter(any)

@@ -1,0 +1,251 @@
+"""All randomness of the house: one secret key, one pseudo-random function, no state.
+
+The function is SipHash-2-4 (Aumasson, Bernstein: SipHash, a fast short-input PRF, INDOCRYPT 2012), vectorised over columns and held
+against its published vectors in tests. Every use has its own subkey, derived from the key by BLAKE2b, so that what one use reveals
+says nothing about another. A draw depends on (key, doc_id, cell, start, lane) and on nothing else: not on the batch, the shard, the
+worker or the order of work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sanitize.core import failpoints
+from sanitize.errors import UsageError
+
+U64 = npt.NDArray[np.uint64]
+_FOUR_WORDS = np.uint64(32 << 56)  # SipHash's last block of a message of 32 bytes
+_BLOCK = 16_384  # numbers per sweep: the four state columns then stay in the second-level cache
+
+
+@dataclass(frozen=True)
+class Key:
+    """The secret behind `value_id` and all draws. `public` marks a key derived from a seed: repeatable, and no secret."""
+
+    secret: bytes = field(repr=False)
+    public: bool = False
+
+    @classmethod
+    def from_seed(cls, seed: int) -> Key:
+        """The public key of a seed: the same everywhere, guessable by anyone."""
+        return cls(hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"sanitize-seed").digest(), public=True)
+
+    @classmethod
+    def generate(cls) -> Key:
+        """A fresh secret key of 32 bytes from the operating system."""
+        return cls(secrets.token_bytes(32))
+
+    @classmethod
+    def read(cls, path: Path) -> Key:
+        """The key in a file of 64 hexadecimal digits that only its owner may read."""
+        try:
+            mode = path.stat().st_mode
+            text = path.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: the key cannot be read ({type(error).__name__}); expected a file of 64 hexadecimal digits") from None
+        if stat.S_IMODE(mode) & 0o077:
+            raise UsageError(f"{path}: the key is readable by others (mode {stat.S_IMODE(mode):04o}). Make it private: chmod 600 {path}")
+        try:
+            secret = bytes.fromhex(text)
+        except ValueError:
+            secret = b""
+        if len(secret) != 32:
+            raise UsageError(f"{path}: not a key; expected 64 hexadecimal digits (32 bytes)")
+        return cls(secret)
+
+    def write(self, path: Path) -> None:
+        """Write a secret key to a new file of mode 0600; an existing one is never overwritten, and a stop never leaves half a key."""
+        aside = path.with_name(path.name + ".tmp")
+        aside.unlink(missing_ok=True)
+        handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(self.secret.hex() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            failpoints.at("key:written")
+            if path.exists():
+                raise FileExistsError(f"{path}: is there already")
+            aside.rename(path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    @property
+    def id(self) -> str:
+        """Eight hexadecimal digits that tell two keys apart and reveal neither."""
+        return hashlib.blake2b(b"id", key=self.secret, digest_size=4).hexdigest()
+
+    def subkey(self, purpose: str) -> bytes:
+        """The 16-byte SipHash key of one purpose, such as `value_id/EMAIL_ADDRESS`."""
+        return hashlib.blake2b(purpose.encode(), key=self.secret, digest_size=16).digest()
+
+
+def siphash(strings: pa.Array, subkey: bytes) -> U64:
+    """SipHash-2-4 of every string or binary value in an Arrow column, as uint64. Nulls are refused by assertion."""
+    if not pa.types.is_large_binary(strings.type):
+        strings = strings.cast(pa.large_binary())
+    assert strings.null_count == 0
+    count = len(strings)
+    offsets = np.frombuffer(strings.buffers()[1], np.int64, count + 1, strings.offset * 8)
+    data = strings.buffers()[2]
+    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    out = np.empty(count, np.uint64)
+    # the longest first, so that those that still have 8-byte words to give are the first ones: all are fed in one sweep, however long
+    words = lengths >> 3
+    rest = words.max(initial=0) - words
+    order = np.argsort(rest.astype(np.uint16) if rest.max(initial=0) < 1 << 16 else rest, kind="stable")
+    padded = np.concatenate([raw[int(starts[0]) :] if count else raw, np.zeros(16, np.uint8)])
+    origin = int(starts[0]) if count else 0
+    windows = np.ndarray((max(len(padded) - 7, 0),), "<u8", padded, strides=(1,))
+    for low in range(0, count, _BLOCK):
+        rows = order[low : low + _BLOCK]
+        at, size, whole = starts[rows] - origin, lengths[rows].astype(np.uint64), words[rows]
+        last = np.cumsum(np.bincount(whole)[::-1])[::-1]  # how many have so many words or more
+        state = _init(subkey, len(rows))
+        for block, there in enumerate(last.tolist()):
+            word = windows[at[:there] + 8 * block]
+            more = int(last[block + 1]) if block + 1 < len(last) else 0  # the others end here
+            left = size[more:there]
+            word[more:] &= (np.uint64(1) << ((left & np.uint64(7)) * np.uint64(8))) - np.uint64(1)
+            word[more:] |= left << np.uint64(56)
+            _compress([column[:there] for column in state], word)
+        out[rows] = _finish(state)
+    return out
+
+
+def value_ids(normalised: pa.Array, kind: str, key: Key) -> npt.NDArray[np.int64]:
+    """The 63-bit `value_id` of every normalised value of one kind, as non-negative int64."""
+    return (siphash(normalised, key.subkey(f"value_id/{kind}")) >> np.uint64(1)).astype(np.int64)
+
+
+def pseudonyms(column: pa.Array, name: str, key: Key) -> pa.LargeStringArray:
+    """The pseudonym of every text of a column, by the column's name in the output: keyed, 16 hexadecimal digits; null stays null."""
+    encoded = column.cast(pa.large_string()).dictionary_encode()
+    hashed = siphash(encoded.dictionary, key.subkey(f"pseudonym/{name}"))
+    return pa.array([f"{name[0]}{number:016x}" for number in hashed.tolist()], pa.large_string()).take(encoded.indices)
+
+
+class Draws:
+    """Random numbers for the occurrences of a batch, each a pure function of (key, purpose, doc_id, cell, start, lane).
+
+    `rows` narrows to some occurrences; `again` moves to a fresh set of lanes for another attempt, or each to one of its own. All arrays
+    are in the order given.
+    What all lanes of an occurrence have in common is hashed once.
+    """
+
+    def __init__(self, state: tuple[U64, ...], attempt: int | npt.NDArray[np.integer[Any]] = 0) -> None:
+        self._state, self._attempt = state, np.asarray(attempt, np.uint64)
+
+    @classmethod
+    def of(cls, key: Key, purpose: str, doc_ids: pa.Array, cells: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> Draws:
+        """Draws for occurrences at (`doc_ids`, `cells`, `starts` in code points), one entry per occurrence."""
+        encoded = doc_ids if pa.types.is_dictionary(doc_ids.type) else doc_ids.dictionary_encode()
+        hashed = siphash(encoded.dictionary.cast(pa.large_binary()), key.subkey("doc_id"))
+        documents = hashed[np.asarray(encoded.indices)] if len(hashed) else np.empty(0, np.uint64)
+        return cls.at(key.subkey(f"draw/{purpose}"), documents, cells.astype(np.uint64), starts.astype(np.uint64))
+
+    @classmethod
+    def at(cls, subkey: bytes, *words: U64) -> Draws:
+        """Draws under a subkey for occurrences known by some words, such as (document, cell, start)."""
+        count = len(words[0])
+        whole = tuple(np.empty(count, np.uint64) for _ in range(4))
+        for low in range(0, count, _BLOCK):
+            state = _init(subkey, min(_BLOCK, count - low))
+            for word in words:
+                _compress(state, word[low : low + _BLOCK])
+            for column, part in zip(whole, state, strict=False):
+                column[low : low + _BLOCK] = part
+        return cls(whole)
+
+    def __len__(self) -> int:
+        return len(self._state[0])
+
+    def rows(self, index: npt.NDArray[np.intp]) -> Draws:
+        """The same draws for some of the occurrences."""
+        attempt = self._attempt[index] if self._attempt.ndim else self._attempt
+        return Draws(tuple(column[index] for column in self._state), attempt)
+
+    def again(self, attempt: int | npt.NDArray[np.int64]) -> Draws:
+        """Independent draws for the same occurrences; attempt 0 is the first."""
+        return Draws(self._state, attempt)
+
+    def within(self, attempt: int, most: int) -> Draws:
+        """The same inside an attempt, where each has up to `most` of its own; the first of the first is attempt 0."""
+        return Draws(self._state, self._attempt * np.uint64(most) + np.uint64(attempt))
+
+    def u64(self, lane: int | U64) -> U64:
+        """64 uniform bits per occurrence, of one lane or of each its own. Lanes 0 to 2^32 - 1 are independent of each other."""
+        out = np.empty(len(self), np.uint64)
+        lanes = (self._attempt << np.uint64(32)) | np.asarray(lane, np.uint64)
+        for low in range(0, len(self), _BLOCK):
+            state = [column[low : low + _BLOCK].copy() for column in self._state]
+            state.append(np.empty_like(state[0]))
+            _compress(state, lanes[low : low + _BLOCK] if lanes.ndim else lanes)
+            _compress(state, _FOUR_WORDS)
+            out[low : low + _BLOCK] = _finish(state)
+        return out
+
+    def pair(self, lane: int) -> tuple[U64, U64]:
+        """Two independent draws of 32 uniform bits for the price of one, to be used with `pick`."""
+        bits = self.u64(lane)
+        return bits >> np.uint64(32), bits & np.uint64(0xFFFFFFFF)
+
+
+def pick(bits32: U64, size: int | U64) -> npt.NDArray[np.int64]:
+    """Indices below `size`, uniform up to size / 2^32, from 32-bit draws (multiply and shift)."""
+    return ((bits32 * np.asarray(size, np.uint64)) >> np.uint64(32)).astype(np.int64)
+
+
+def _init(subkey: bytes, count: int) -> list[U64]:
+    k0, k1 = (int.from_bytes(subkey[at : at + 8], "little") for at in (0, 8))
+    magic = (k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573)
+    return [np.full(count, word, np.uint64) for word in (*magic, 0)]  # the last column is scratch space
+
+
+def _compress(state: list[U64], word: U64 | np.uint64) -> None:
+    state[3] ^= word
+    _round(state)
+    _round(state)
+    state[0] ^= word
+
+
+def _finish(state: list[U64]) -> U64:
+    state[2] ^= np.uint64(0xFF)
+    for _ in range(4):
+        _round(state)
+    return state[0] ^ state[1] ^ state[2] ^ state[3]
+
+
+def _rotate(column: U64, bits: int, scratch: U64) -> None:
+    np.right_shift(column, np.uint64(64 - bits), out=scratch)
+    np.left_shift(column, np.uint64(bits), out=column)
+    np.bitwise_or(column, scratch, out=column)
+
+
+def _round(state: list[U64]) -> None:
+    v0, v1, v2, v3, scratch = state
+    v0 += v1
+    _rotate(v1, 13, scratch)
+    v1 ^= v0
+    _rotate(v0, 32, scratch)
+    v2 += v3
+    _rotate(v3, 16, scratch)
+    v3 ^= v2
+    v0 += v3
+    _rotate(v3, 21, scratch)
+    v3 ^= v0
+    v2 += v1
+    _rotate(v1, 17, scratch)
+    v1 ^= v2
+    _rotate(v2, 32, scratch)

@@ -1,0 +1,5 @@
+"""Tools for texts that finders and stages share: mail headers, address lists, tokenizer, decodings, name lexicon, literal search, masked
+language models.
+
+Imports `core`, `storage` and `kinds`; decides nothing about what is personal data.
+"""

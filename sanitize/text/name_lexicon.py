@@ -1,0 +1,246 @@
+"""What words say about names of people: given names and surnames of Faker's locales, and the words around and among them.
+
+English first, with the titles, greetings and particles of its neighbours; a text in another language is read by its lists alone. A word has
+a number of flags; `flags_of` looks up whole columns of words by their hashes. Built once a process, in about half a second.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from sanitize.core.arrow_buffers import Buffers
+from sanitize.kinds.person import listed
+from sanitize.text.invented_data import WORDS
+from sanitize.text.tokenizer import spoken
+
+I32 = npt.NDArray[np.int32]
+U64 = npt.NDArray[np.uint64]
+FIRST, LAST, COMMON, PLACE, BODY, STOP, TITLE, GREET, CLOSE, PARTICLE, FAMILY, LEADS, SAYS, WHERE, LABEL = (1 << bit for bit in range(15))
+
+# titles stand before a surname, roles and relations before any name
+_TITLE = (
+    "mr mrs ms miss mx dr prof professor sir madam dame lord rev reverend fr father sister brother uncle aunt auntie grandpa "
+    "grandma herr frau monsieur madame mme mlle señor señora sr sra signor signora dott ing judge justice senator sen rep "
+    "congressman congresswoman gov governor president capt captain lt lieutenant sgt sergeant col colonel gen general maj major cpl "
+    "officer detective inspector coach teacher nurse doctor manager director chairman secretary principal attorney mister missus "
+    "master mstr madamoiselle "
+)
+_GREET = (
+    "dear hi hello hey hiya greetings morning afternoon evening hallo liebe lieber bonjour cher chère hola querido querida estimado ciao "
+)
+_CLOSE = (
+    "regards thanks sincerely cheers best love yours truly respectfully cordially thx thankyou gratefully faithfully grüße gruß mfg "
+    "cordialement saludos atentamente saluti "
+)
+_PARTICLE = "van von der den de del della di da dos du la le al el bin ibn ben ter ten zu af av y e"
+# words before a name: `my name is`, `signed by`, `attn`
+_LEADS = "am is im named called name contact attn attention by signed cc ask with tell told met and"
+_SAYS = (
+    "said says wrote writes asked asks told tells replied replies answered thinks thought wants wanted works worked lives lived "
+    "went goes came comes has had is was will would can could should did does and "
+)
+# what stands before a name in a form: `Patient: Ann Roe`
+_LABEL = (
+    "name surname firstname lastname client patient student reporter contact applicant employee customer provider physician author "
+    "owner sender recipient attendee participant guest witness caller tenant beneficiary candidate resident driver insured claimant "
+    "plaintiff defendant spouse contractor supervisor caretaker trustee instructor educator artist prepared reviewed approved "
+    "submitted assigned "
+)
+_WHERE = "in at from to near of via through outside around across into visit visiting visited downtown northern southern eastern western"
+_STOP = (
+    "i you he she it we they me him her us them my your his its our their this that these those the a an and or but if so not no "
+    "yes ok okay please note here there what when where why who whom which how all any some each every none both either neither as "
+    "at by for from in into of off on onto out over to up with without about after again against before between during since than "
+    "then through under until while is are was were be been being do does did have has had can could shall should must might am "
+    "also just only now today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday january february march "
+    "july september october november december feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
+    "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
+    "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet "
+)
+_BODY = (
+    "inc incorporated llc llp ltd limited corp corporation co company companies group holdings partners associates bank trust fund "
+    "capital university college school institute institution academy hospital clinic center centre foundation association society "
+    "committee council commission department ministry agency bureau office division union federation league club team temple mosque "
+    "museum library theater theatre hotel restaurant cafe bar shop store market mall airport station stadium arena park garden "
+    "gardens street avenue road lane drive boulevard blvd st ave rd highway bridge building tower towers plaza square house court "
+    "river lake mountain mount island islands bay beach valley county city town village state province district region republic "
+    "kingdom times news journal magazine press daily post herald radio television tv channel network networks systems system "
+    "software technologies technology solutions services service energy power gas oil pipeline electric airlines airways motors "
+    "records entertainment pictures films studios games gmbh ag sa plc act agreement award awards cup prize festival war battle "
+    "treaty edition version project program plan report conference meeting party government parliament congress senate army navy "
+    "force police account industries sons brothers markets global international newswires newsletter "
+)
+_PLACES = (
+    "paris london berlin madrid rome vienna amsterdam brussels lisbon dublin athens oslo stockholm copenhagen helsinki warsaw "
+    "prague budapest moscow kiev istanbul cairo lagos nairobi johannesburg tokyo beijing shanghai shenzhen guangzhou hangzhou "
+    "nanjing chengdu wuhan xian tianjin suzhou chongqing hong kong seoul singapore bangkok jakarta manila hanoi delhi mumbai "
+    "bangalore chennai kolkata karachi lahore dhaka sydney melbourne brisbane perth auckland toronto montreal vancouver ottawa "
+    "calgary chicago houston dallas austin boston seattle denver phoenix philadelphia detroit atlanta miami orlando tampa cleveland "
+    "columbus cincinnati pittsburgh portland sacramento oakland angeles francisco diego antonio vegas york jersey orleans "
+    "washington baltimore charlotte nashville memphis milwaukee minneapolis omaha tulsa albuquerque manchester birmingham liverpool "
+    "glasgow edinburgh bristol leeds sheffield oxford cambridge munich hamburg cologne frankfurt stuttgart zurich geneva basel "
+    "milan naples turin venice florence barcelona seville valencia lyon marseille nice bordeaux africa europe asia america "
+    "antarctica australia england scotland wales britain bavaria tuscany sicily siberia caribbean pacific atlantic mediterranean "
+    "brooklyn manhattan queens bronx harlem hollywood madison lincoln jackson richmond raleigh savannah santiago lima bogota havana "
+    "kingston jordan israel chad georgia virginia carolina dakota montana chelsea lourdes sofia salem troy trenton augusta helena "
+    "pierre juneau carson laramie "
+)
+# words of English that are in the lists of names too, and seldom are names
+_COMMON = (
+    "ab account ace add ade african agate al ala alas alpha amber american amo among an ane anes ange angel anon anonymous ants "
+    "april arab are arenas arent ares argu arly armstrong art arts asian asks ata atlanta au auch august aus austin australian "
+    "author autumn ava babe baby back backer bail baker bal ball ban banks bar barb barber bare baron bass bath bean beard beat bee "
+    "beer bell bent berlin berry bert best beta bigot bill bills binder bins bird bishop bite bitten black blank blaze blessing "
+    "bliss block blog blossom blot blue bo bogey bona bond bones bonnet boon booth bor bore boss boston bow brain branch brand "
+    "brands brandy bravo brazil brick bridge bridges bright brink brook brooks brown buck buddy bull bunk bury bush butcher cabo "
+    "cadence cal cam camp campo camps can canadian canal canals candy cannon cant cap capitol captain car cares carolina carpenter "
+    "carrier carry carton casa case cases cash ceil chad chamberlain chambers champagne chance chancy char charity charm chase "
+    "chastity cherish cherry chi chin china chinese chip chrome church clear cliff close cock college colon columbus comfort "
+    "comment company con conn constant contractor convey cook cools cop coral cord cornell corona council court courtier cousin "
+    "cousins crooks cross cruise crystal cuda da dad daisy dakota dale dallas dam danish dans dare darling das dash data daughter "
+    "dawn day de dea dean december deep dela dell delta den der destin destiny dev developers diamond dickens die din ding dino "
+    "diver divine doc dock doctor doll dom domino don doppler dot dove dow dower downs drew dries drop drum du dulce dusty dutch "
+    "each earl early earnest east easter ebb echo eck eco ed edit edu el elder els else emit en engl english era eral erm es "
+    "essence eta ether european ever exercise fa fac fair fairy faith fall fan fancy far fares farmer fate father favor favour fawn "
+    "february fed fee fema fen fern ferry field fields finan finnish fisher fit fleet flint flood floor flora florida flowers fo "
+    "font foot ford forest forget forma forum fount fox franc france frank freely french fresh friday friend front frost fry fu "
+    "funk gage gal gall gamble gang garland gates gauge gay gem general genesis geneva georgia georgian german gill ginger glass "
+    "glasses glen godspeed gold golden good goto governor grab grace grand grant gravel graves gray greek green greet grey grill "
+    "grit gro gross grunt guard guinness gun gust gut guy hacker hall halls ham hammer hand handler handy happy harden hardi hare "
+    "harm harmony harsh hasty haven hay hazel he hearty heaven heck held hell helm hence herb herba herd herring het hill hills "
+    "hind ho holder holland holly hood hook hoop hope horn hou house houston hug hung hunt hunter hurt husband icy ide ii imam "
+    "immaculate imo indi india indian indie ine ines infant ing innocent ion ireland irish ise israel italian ivy ja jacks jail jan "
+    "january japanese jet jewel jewish job joke jordan journey joy jr judge july june junior junk justice karma ker kern key kick "
+    "kidney killer kind kinder kindle king kink kiss kit knight kool korean lad lady lamb lament lane lange large lark las law "
+    "lawyer le lea lean leaner lemon len les less li liberty lie lien lies limo lin line ling link linka linus lips list little lo "
+    "loan london long loot lope lord lore los lot love low loyal lucky lung lute ma mac mace macho mad made magna major male mall "
+    "man manly mans march marina marine mark marks marry marshal marshall martial mas mason masse mast master mat mate mater math "
+    "mats may media melody mentor merchant mercy merry meta metro mexican mil mile mill miller mills min minor miracle mist misty "
+    "moan mom monday money month moon moons more morrow mother mountain mozilla mule muni must my na nada nail nevada nickel night "
+    "nil ninja noble north norwegian november oak octave october odd odds old om op oral orange orchard org ou ove owe pace page "
+    "pages paige pan para parent paris park parks parts pastor pat patience paw payer peace pearl peck peer penny pent pepper per "
+    "petit petty pierce pike pin ping pink pla plank pleas pleasant po pol pole polish poor pop pope porter post power powers "
+    "precious press presto price priest prince princess prosper prudence pu purity put putz queen quill rai raid rails rain ram "
+    "ransom rea read reader real reason red reed refs rein relu renders repo retirement rice rich richer riddle ridge rim ring "
+    "river rivers roar rock rocky rod rode roe roll roman room root roots rose rosy roth royal ruby rush russian rust rusty sa sad "
+    "safari saga sage sai said sales salmon san sand sands sandy sane sang sans santa sas saturday savage savings scarlet sellers "
+    "sem senator september serenity server seven sha shade sharp she shepherd shields shine sho short sigs silk silver sim sincere "
+    "sine sing singer sip sire sister sith skip sky small smart snow solar sole som son song soo soon south spain spanish sparks "
+    "spies spring sr st stack star stark steed steer sterling stern steward stock stone storm storms stormy story stout strand "
+    "street strong su success such sue suits summer summers sun sunday sunder sung sunny sunshine supple sur swedish swift swiss "
+    "swords sys ta tab tack tad tailor tank taylor te tea ter the theres theta thursday ti ties till ting tins tiny tone toner too "
+    "toole tore tours toy trace tran tre treasure tree tri trinity true tu tuesday ture turkish und uni unique unknown unnamed "
+    "urban us ute vaca vain valid vals valves van velvet venice ver vers versa vial victors victory vid viking virginia von wage "
+    "walls ward warmer warrior wash water waters way weblog wednesday week weeks wen were west whit white wife wild will wills "
+    "windy wing winter winters wisdom wise wit wolf wood woods worth ya ye year yoga young zeta "
+)
+_FAMILY = (
+    "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv shi zhang kong cao yan hua jin "
+    "tao qi xie zou yu bai shui dou yun su pan ge fan peng lang lu chang ma miao fang ren yuan liu bao tang fei lian cen xue lei ni "
+    "teng yin luo bi hao an le fu pi bian kang gu meng ping huang he mu xiao yao shao zhan mao di mi bei ming zang ji cheng dai tan "
+    "song pang xiong shu qu xiang dong liang du ruan lan min xi jia mei lin diao zhong gao xia cai tian hu ling huo wan ke guan mo "
+    "jing qiu gan ying ding deng shan hang bao zuo cui niu weng xing pei rong lou chai hou mi ning yi duan wen gong che dan "
+)
+_SYLLABLE = (
+    "(?:zh|ch|sh|[bpmfdtnlgkhjqxrzcsyw])?(?:iang|iong|uang|ang|eng|ing|ong|ian|iao|uai|uan|ai|an|ao|ei|en|er|ia|ie|in|iu|ou|ua|ue|ui|un|uo|ve|"
+    "[aeiouv])"
+)
+ROMANIZED = rf"\A(?:{_SYLLABLE}){{1,3}}\z"
+
+
+@dataclass(frozen=True, repr=False)
+class Lexicon:
+    """The flags of words by their hashes: three tables, each for what the one before had no place for."""
+
+    hashes: U64
+    flags: I32
+    slots: tuple[I32, ...]
+
+    def flags_of(self, hashes: U64) -> I32:
+        """The flags of every word of a column; 0 for an unknown one."""
+        found = np.zeros(len(hashes), np.int32)
+        rows = np.arange(len(hashes))
+        for turn, slots in enumerate(self.slots):
+            mine = hashes if turn == 0 else hashes[rows]
+            place = slots[_slot(mine, turn)]
+            hit = (self.hashes[place] == mine) & (place > 0)
+            found[rows[hit]] = self.flags[place[hit]]
+            rows = rows[~hit & (place > 0)]
+            if not len(rows):
+                break
+        return found
+
+
+_BITS = 18
+
+
+def _slot(hashes: U64, turn: int) -> npt.NDArray[np.int64]:
+    return ((hashes >> np.uint64(turn * _BITS)) & np.uint64((1 << _BITS) - 1)).astype(np.int64)
+
+
+@functools.cache
+def lexicon() -> Lexicon:
+    """The lexicon of this house."""
+    firsts, lasts = listed()
+    flagged: dict[str, int] = {}
+
+    def add(words: Iterable[str], flag: int) -> None:
+        for word in words:
+            flagged[word] = flagged.get(word, 0) | flag
+
+    add(firsts, FIRST)
+    add(lasts, LAST)
+    add(_plain(WORDS), COMMON)
+    for words, flag in (
+        (_COMMON, COMMON),
+        (_PLACES, PLACE),
+        (_BODY, BODY),
+        (_STOP, STOP),
+        (_TITLE, TITLE),
+        (_GREET, GREET),
+        (_CLOSE, CLOSE),
+        (_PARTICLE, PARTICLE),
+        (_FAMILY, FAMILY),
+        (_LEADS, LEADS),
+        (_SAYS, SAYS),
+        (_WHERE, WHERE),
+        (_LABEL, LABEL),
+    ):
+        add(words.split(), flag)
+    add(_places(), PLACE)
+    every = sorted(flagged)
+    seen = spoken(Buffers.of(pa.array(every, pa.large_string())))
+    whole = np.flatnonzero(np.bincount(seen.text_no, minlength=len(every)) == 1)
+    hashes = np.append(np.uint64(0), seen.hashes[np.isin(seen.text_no, whole)])
+    flags = np.append(np.int32(0), np.array([flagged[every[row]] for row in whole], np.int32))
+    slots: list[I32] = []
+    rows = np.arange(1, len(hashes))
+    while len(rows):
+        table = np.zeros(1 << _BITS, np.int32)
+        place = _slot(hashes[rows], len(slots))
+        table[place] = rows
+        slots.append(table)
+        rows = rows[table[place] != rows]
+        assert len(slots) * _BITS < 64 or not len(rows)
+    return Lexicon(hashes, flags, tuple(slots))
+
+
+def _places() -> set[str]:
+    """Countries, and the states of the United States, of one word."""
+    from faker.providers.address.en import Provider as Countries
+    from faker.providers.address.en_US import Provider as States
+
+    return {name.lower() for name in (*Countries.countries, *States.states) if name.isalpha()}
+
+
+def _plain(texts: Iterable[str]) -> set[str]:
+    """The words of some texts, of two letters or more, in lower case."""
+    words = pl.Series(list(texts), dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
+    return set(words.explode().drop_nulls())

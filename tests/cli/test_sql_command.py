@@ -1,0 +1,223 @@
+"""`sanitize sql` and `sanitize top` as people meet them: the list, one query, the shell. What is wrong is one line that quotes no data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.plans.plan import load_plan
+from sanitize.storage import queries as q
+from sanitize.storage import table_schemas
+
+ANN, BOB = "ann.roe@example.org", "bob.lee@example.com"
+TEXTS = [f"{ANN} wrote to {BOB}", f"{BOB} again, call 212-555-0123", f"{ANN} and {BOB}"]
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A WORK with two runs, that of `redact` the later one."""
+    folder = tmp_path_factory.mktemp("shell")
+    pq.write_table(pa.table({"text": TEXTS, "user_id": ["u", "v", "u"]}), folder / "in.parquet")
+    for age, plan in enumerate(("erase", "redact")):
+        run([folder / "in.parquet"], folder / plan, load_plan(plan), folder / "work", Settings(seed=1, workers=1))
+        newest = max((folder / "work" / "runs").glob("*/plan.json"), key=lambda path: path.stat().st_mtime_ns)
+        os.utime(newest, (age + 1e9, age + 1e9) if plan == "redact" else (age + 1e8, age + 1e8))
+    return folder / "work"
+
+
+@pytest.fixture()
+def sanitize(work: Path, monkeypatch: pytest.MonkeyPatch, console: Command) -> Command:
+    """The console script in this process, in the folder above WORK: exit code, stdout, stderr."""
+    monkeypatch.chdir(work.parent)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def command(*words: object) -> tuple[int, str, str]:
+        code, out, err = console(*words)
+        assert not [value for value in (ANN, BOB, "ann.", "bob.", "555-0123") if value in out + err] or "--reveal" in words
+        return code, out, err
+
+    return command
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:
+    """What someone types, line by line; an exception is a key such as ctrl-C."""
+    given = iter(lines)
+
+    def asked(_prompt: str) -> str:
+        line = next(given, EOFError)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    monkeypatch.setattr("builtins.input", asked)
+
+
+# ---- the list and one query ----
+
+
+def test_the_list_says_what_each_does_and_takes(sanitize: Command) -> None:
+    code, out, _ = sanitize("sql", "work", "--list")
+    assert code == 0 and max(map(len, out.splitlines())) <= 120
+    listed = json.loads(sanitize("sql", "work", "--list", "--json")[1])
+    assert {row["name"]: row["takes"] for row in listed}["top"] == "kind=all by=occurrences|documents limit=20"
+    assert {row["name"] for row in listed} == {name for name, query in q.queries().items() if query.askable}
+    assert not {"firsts", "claimed"} & {row["name"] for row in listed}  # these run over tables that exist only while a plan runs
+
+
+def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
+    assert json.loads(sanitize("sql", "work", "--name", "top", "--set", "limit=1", "--set", "kind=PHONE_NUMBER", "--json")[1]) == [
+        {"rank": 1, "kind": "PHONE_NUMBER", "value": "999-999-9999", "occurrences": 1, "documents": 1}
+    ]
+    first = {by: json.loads(sanitize("top", "work", "--by", by, "--json")[1])[0] for by in ("occurrences", "documents", "users")}
+    assert first["users"] | {"users": 2} == first["users"] and first["documents"] == first["occurrences"]
+    assert BOB in sanitize("top", "work", "--by", "users", "--reveal")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--name", "top", "--set", "k=3"], ["query top takes no 'k'", "known: by, kind, limit"]),
+        (["--name", "top", "--set", "limit=many"], ["limit = 'many'", "whole number"]),
+        (["--name", "top", "--set", "by=users"], ["by = 'users'", "one of occurrences, documents"]),
+        (["--name", "ngrams_by_n", "--set", "n=4"], ["n = '4'", "one of 2, 1, 3"]),
+        (["--name", "by_section", "--set", "kind=EMAIL"], ["EMAIL", "Did you mean EMAIL_ADDRESS?"]),
+        (["--name", "firsts"], ["occurrences_left", "only while a plan runs"]),
+        (["--name", "frequency"], ["no query 'frequency'", "Did you mean"]),
+        (["--set", "limit=3"], ["--set", "--name"]),
+        (["SELECT 1", "--name", "top"], ["a query and --name exclude each other"]),
+        (["--list", "--init"], ["--list and --init exclude each other"]),
+        (["--name", "top", "--run", "rmft"], ["no run 'rmft'", "erase", "redact"]),
+        (["--name", "top", "--memory-limit", "much"], ["--memory-limit much"]),
+        (["--name", "top", "--format", "xls"], ["--format xls", "known: csv"]),
+        (["SELECT value FROM occurrences"], ["value"]),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], parts: list[str], sanitize: Command) -> None:
+    code, out, err = sanitize("sql", "work", *words)
+    (line,) = err.splitlines()
+    assert code == 2 and out == "" and line.startswith("error: ")
+    assert all(part in line for part in parts), line
+
+
+def test_a_parameter_without_default_is_asked_for(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "-- name: mine\n-- does: It.\n-- reads: value_counts\n-- gives: n\n-- takes: $k number\n"
+    source = head + "SELECT count(*) AS n FROM value_counts WHERE occurrences = $k"
+    known = q.queries()
+    monkeypatch.setattr(q, "queries", lambda: {**known, "mine": q.parse(source, "mine")})
+    assert "query mine needs k, which has no default. Give it: --set k=2" in sanitize("sql", "work", "--name", "mine")[2]
+    assert json.loads(sanitize("sql", "work", "--name", "mine", "--set", "k=3", "--json")[1]) == [{"n": 1}]
+
+
+def test_the_latest_run_is_said_where_there_are_several(sanitize: Command) -> None:
+    parts = {}
+    for words in ([], ["--run", "erase"], ["--run", "redact"]):
+        _, out, err = sanitize("sql", "work", "--name", "edits_by_part", "--json", *words)
+        parts[" ".join(words)] = {row["part"] for row in json.loads(out)}
+        assert ("note: drops, edits of run" in err and "(plan redact), the latest of 2" in err) is not words, err
+    assert parts == {"": {"redact"}, "--run erase": {"rmft"}, "--run redact": {"redact"}}
+    assert sanitize("sql", "work", "--name", "kinds")[2] == ""
+    assert "note: edits of run" in sanitize("sql", "work", "SELECT count(*) FROM edits")[2]
+
+
+def test_a_table_says_that_it_ends_early_and_csv_does_not(sanitize: Command) -> None:
+    _, out, _ = sanitize("sql", "work", "SELECT range AS n FROM range(5000)")
+    assert out.splitlines()[-1].startswith("more than these 1,000 rows") and len(out.splitlines()) == 1003
+    assert len(sanitize("sql", "work", "SELECT range AS n FROM range(5000)", "--format", "csv")[1].splitlines()) == 5001
+    assert sanitize("sql", "work", "--name", "near_duplicate_groups")[1].splitlines()[-1] == "no rows"
+
+
+# ---- the shell ----
+
+
+def test_the_shell_answers_and_goes_on(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed(
+        monkeypatch,
+        ".tables",
+        ".columns edits",
+        "\\d value_counts",
+        ".queries",
+        ".run top limit=1 kind=PHONE_NUMBER",
+        ".help",
+        "SELECT kind,",
+        "  count(*) AS places",
+        "FROM occurrences GROUP BY kind ORDER BY kind;",
+        ";",
+        "SHOW TABLES;",
+        "DESCRIBE edits;",
+        ".quit",
+        "SELECT 'never asked';",
+    )
+    code, out, err = sanitize("sql", "work")
+    assert code == 0 and "error" not in err and "never asked" not in out
+    assert "Texts are masked; edits, drops and ledger of run" in err
+    assert all(name in out for name in (*table_schemas.ALL, "documents", table_schemas.EDITS.columns["replacement"], "rank_frequency"))
+    assert "999-999-9999" in out and "EMAIL_ADDRESS        5" in out and "first_doc_no" in out and ".run NAME" in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (".tabels", "there is no command '.tabels'"),
+        (".columns edit", "there is no table 'edit'"),
+        (".columns", "expected .tables"),
+        (".run", "expected .tables"),
+        (".run topp", "Did you mean top"),
+        (".run top k=1", "takes no 'k'"),
+        (".run top limit", "expected NAME=VALUE"),
+        (".run top kind=PHONE", "Did you mean PHONE_NUMBER"),
+        (".run top 'limit=1", "quotation"),
+        (".run firsts", "only while a plan runs"),
+        ("SELEC 1;", "syntax error"),
+        ('SELECT CAST(value AS BIGINT) FROM "values";', "cannot be converted"),
+        ('SELECT error(value) FROM "values";', "InvalidInputException"),
+        ("DROP VIEW edits;", "refused"),
+        ("ATTACH 'x.db';", "refused"),
+        ("COPY edits TO 'x.csv';", "refused"),
+        ("SELECT * FROM 'in.parquet';", "there is no table"),
+        ("SELECT 1; SELECT 2;", "refused"),
+    ],
+)
+def test_a_mistake_in_the_shell_is_a_line_and_the_next_is_answered(
+    line: str, part: str, sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, line, "SELECT 'still ' || 'here' AS x;")
+    code, out, err = sanitize("sql", "work")
+    _, error = err.splitlines()
+    assert code == 0 and "still here" in out
+    assert error.startswith("error: ") and part in error, error
+
+
+def test_what_the_shell_says_of_raw_values_quotes_none(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in (
+        'SELECT CAST(value AS BIGINT) FROM "values";',
+        'SELECT error(value) FROM "values";',
+        "SELECT CAST(text AS DATE) FROM documents;",
+    ):
+        typed(monkeypatch, line)
+        _, out, err = sanitize("sql", "work", "--reveal")
+        assert "RAW values are shown" in err and "error: SQL" in err
+        assert not [value for value in (ANN, BOB, "ann.", "bob.") if value in out + err]
+
+
+def test_ctrl_c_takes_back_the_line_and_not_the_shell(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed(monkeypatch, "SELECT 'half", KeyboardInterrupt, "SELECT 'wh' || 'ole' AS x;")
+    code, out, err = sanitize("sql", "work")
+    assert code == 0 and "whole" in out and "half" not in out + err
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    typed(monkeypatch, "SELECT 1;", ".tables")
+    monkeypatch.setattr(q, "ask", stopped)
+    code, out, err = sanitize("sql", "work")
+    assert code == 0 and "stopped" in err and "occurrences" in out

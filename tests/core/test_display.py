@@ -1,0 +1,160 @@
+"""What a notebook and a prompt show of results: small, escaped, well-formed, and without a value."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import re
+import xml.etree.ElementTree as Xml
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize
+from sanitize.core.display import Sheet, Told
+from sanitize.core.rendering import visible
+from sanitize.pipeline.index_build import Settings
+from sanitize.plans.plan import Plan, load_plan
+
+HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202egnp.exe", "a\nb\x1b[31m", "&amp;<b>"]
+CANARIES = [f"canary{number:04d}.quill@example.com" for number in range(9)]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What every function of the face returns, over texts, ids and users that are canaries; the folder and columns have odd names."""
+    base = tmp_path_factory.mktemp("notebook") / "<b>&'deep'"
+    base.mkdir()
+    texts = [
+        f"From: {one}\nTo: {CANARIES[0]}\n\nCall {one} secretword{number} or +1 555-010-{4000 + number}."
+        for number, one in enumerate(CANARIES)
+    ]
+    names = {"text": texts, "doc_id": [f"canary-id-{n}" for n in range(9)], "user_id": [f"canary-user-{n}" for n in range(9)]}
+    pq.write_table(pa.table(names | {"<i>\u202e": list(range(9))}), base / "in.parquet")
+    settings = Settings(seed=1, workers=1)
+    out = base / "out"
+    made: dict[str, Any] = {
+        "explain": sanitize.explain([base / "in.parquet"], load_plan("rmft"), settings),
+        "run": sanitize.run(base / "in.parquet", out, settings=settings),
+    }
+    work = Path(made["run"]["work"])
+    made |= {
+        "again": sanitize.run(base / "in.parquet", out, settings=settings),
+        "find": sanitize.find([base / "in.parquet"], work, settings),
+        "verify": sanitize.verify(out),
+        "replay": sanitize.replay(out, base / "in.parquet", base / "replayed", workers=1),
+        "status": sanitize.status(work),
+        "report": sanitize.report(out),
+        "subject": sanitize.subject(work, [CANARIES[0]], seed=1, workers=1),
+        "corpus": sanitize.Corpus.open(out),
+        "plan": load_plan("rmft", ['drop=[{use="exact_dup"}]']),
+        "kind": sanitize.list_kinds()["URL"],
+        "settings": settings,
+        "top": sanitize.top(work),
+        "sql": sanitize.sql(work, "SELECT * FROM documents"),
+        "values": sanitize.sql(work, 'SELECT * FROM "values"'),
+    }
+    return made
+
+
+def test_no_value_is_shown(results: dict[str, Any]) -> None:
+    for name, result in results.items():
+        for said in (repr(result), str(result), getattr(result, "_repr_html_", str)()):
+            assert not re.search(r"canary|quill|secretword|555-010", said), name
+            assert len(said) < 20_000, name
+    assert "canary" in json.dumps(sanitize.top(results["run"]["work"], reveal=True).to_dicts())  # the canaries are there to be seen
+
+
+def test_what_a_plan_lacks_is_shown(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
+    told = sanitize.explain([tmp_path / "in.parquet"], load_plan("dp_mlm"), Settings(seed=1, workers=1))
+    (lacks,) = told["missing"]
+    assert f"missing   {lacks}" in repr(told) and "model" in lacks
+    assert lacks in "".join(Xml.fromstring(told._repr_html_()).itertext())
+
+
+def test_what_a_plan_says_in_vain_is_shown(tmp_path: Path) -> None:
+    """What `sanitize explain` says at a prompt, a notebook says too."""
+    pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
+    plan = load_plan(
+        "redact", ['edit=[{use="redact",kinds=["EMAIL_ADDRESS"]},{use="rmft",kinds=["EMAIL_ADDRESS"]}]', 'find.kinds=["EMAIL_ADDRESS"]']
+    )
+    told = sanitize.explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
+    (vain,) = told["notes"]
+    assert re.search(rf"^  note +{re.escape(vain)}$", repr(told), re.MULTILINE)
+    assert vain in "".join(Xml.fromstring(told._repr_html_()).itertext())
+
+
+def test_html_is_well_formed_and_escaped(results: dict[str, Any]) -> None:
+    shown = {name: result for name, result in results.items() if isinstance(result, Told | sanitize.Corpus | Plan)}
+    assert len(shown) == 11
+    for name, result in shown.items():
+        element = Xml.fromstring(result._repr_html_())  # no element but ours, none left open
+        assert {one.tag for one in element.iter()} <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}, name
+        assert {key for one in element.iter() for key in one.attrib} <= {"style"}, name
+        text = "".join(element.itertext())
+        assert "\u202e" not in text and "\x1b" not in text
+    assert "<b>&'deep'" in "".join(Xml.fromstring(results["run"]._repr_html_()).itertext())
+    assert "<i>U+202E: keep" in "".join(Xml.fromstring(results["corpus"]._repr_html_()).itertext())
+    for name in ("top", "sql", "values"):  # Polars' own
+        assert isinstance(results[name], pl.DataFrame) and "<i>" not in results[name]._repr_html_()
+
+
+def test_what_a_run_shows(results: dict[str, Any]) -> None:
+    lines = repr(results["run"]).splitlines()
+    assert lines[0].startswith("sanitize run: ") and lines[0].endswith("out, plan rmft")
+    assert lines[1] == "  documents  9 in = 9 out + 0 dropped + 0 in quarantine"
+    assert re.fullmatch(r"  verify     0 of \d+ values that had to go found in 3 forms", lines[2])
+    assert "  recall     not measured" in lines and "  key        from a seed: replacements guessable, no privacy claim" in lines
+    table = [line.split() for line in lines if line.split()[0] == "EMAIL_ADDRESS"]
+    assert table == [["EMAIL_ADDRESS", "27", "9", "9", "18", "0"]]
+    assert "was done before" in repr(results["again"]) and "was done before" not in repr(results["run"])
+    assert "EMAIL_ADDRESS  27" in re.sub(" +", "  ", repr(results["find"]))
+    assert repr(results["kind"]) == "Kind(URL: a web or FTP address)"
+    assert re.fullmatch(r"Corpus\(.*out: 9 documents in 1 shard\)", repr(results["corpus"]))
+    plan = repr(results["plan"])
+    assert (
+        plan == str(results["plan"]) and plan.startswith("Plan(rmft: find EMAIL_ADDRESS, ") and "drop exact_dup; edit rmft, redact" in plan
+    )
+    assert "reveal" not in repr(results["verify"]) and "0 of" in repr(results["verify"]) and "same" in repr(results["replay"])
+
+
+def test_a_result_is_still_a_dict(results: dict[str, Any]) -> None:
+    one = results["run"]
+    assert isinstance(one, dict) and one == dict(one) and {**one} == one
+    for again in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert again == one and repr(again) == repr(one)
+    assert json.loads(json.dumps(one, default=str))["leaks"] == 0
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_only_text(name: str) -> None:
+    sheet = Sheet(title=name, facts=[(name, name)], head=(name, name), rows=[(name, 1234567), (None, 2)])
+    element = Xml.fromstring(sheet.html())
+    texts = [one.text for one in element.iter() if one.text]
+    assert texts.count(visible(name)) == 6 and "1,234,567" in texts
+    assert "<script" not in sheet.html() and "<img" not in sheet.html()
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", sheet.text())
+    plan = load_plan("rmft").model_copy(update={"name": name, "about": name})
+    assert Xml.fromstring(plan._repr_html_()).tag == "div" and not re.search("[\x00-\x1f\u202e]", repr(plan))
+
+
+def test_long_tables_are_cut() -> None:
+    sheet = Sheet(title="t", head=("kind", "n"), rows=[(f"KIND_{number}", number) for number in range(1_000)])
+    assert "and 960 more" in sheet.text() and "and 960 more" in sheet.html() and len(sheet.html()) < 10_000
+    assert "KIND_39" in sheet.text() and "KIND_40" not in sheet.text()
+    assert Sheet(title="empty").text() == "empty" and Xml.fromstring(Sheet(title="empty").html()).tag == "div"
+
+
+def test_doctor_shows_its_checks() -> None:
+    checks = [
+        {"status": "ok", "name": "python", "found": "3.12", "do": ""},
+        {"status": "fail", "name": "space", "found": "1 MB", "do": "make room"},
+    ]
+    told = Told("doctor", {"ok": False, "exit_code": 7, "checks": checks, "folder": ".", "seconds": 1.0})
+    assert repr(told).splitlines()[0] == "sanitize doctor: something fails" and "make room" in told._repr_html_()

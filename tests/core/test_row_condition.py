@@ -1,0 +1,76 @@
+"""Conditions on columns: what each says, and that nothing else is one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanitize.core.row_condition import parse
+from sanitize.errors import PlanError
+
+TABLE = pa.table(
+    {
+        "public": pa.array([True, False, None, False]),
+        "year": pa.array([2001, 2002, None, 1999], pa.int32()),
+        "share": pa.array([0.5, None, 2.0, -1.0]),
+        "source": pa.array(["list", "it's", None, "or"], pa.large_string()),
+    }
+)
+
+CASES = {
+    "public = false": [1, 3],
+    "public != false": [0],
+    "PUBLIC_IS_NOT_THIS is null": None,
+    "year >= 2001": [0, 1],
+    "year < 2001.5": [0, 3],
+    "share > -1.5 and share < 1": [0, 3],
+    "source = 'it''s'": [1],
+    "source in ('list', 'or')": [0, 3],
+    "source is null": [2],
+    "source is not null and public = false": [1, 3],
+    "year = 1999 or public = true and share = 0.5": [0, 3],
+    "year=2001 or year = 2002 or source is null": [0, 1, 2],
+    "source >= 'm'": [3],
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_what_it_names(text: str) -> None:
+    wanted = CASES[text]
+    condition = parse(text)
+    if wanted is None:
+        with pytest.raises(PlanError, match="no column PUBLIC_IS_NOT_THIS"):
+            condition.check(TABLE.schema)
+        return
+    condition.check(TABLE.schema)
+    assert condition.of(TABLE).nonzero()[0].tolist() == wanted
+
+
+WRONG = [
+    "", "public", "public = ", "= false", "public = false and", "public = false; drop table x", "public == false", "public = maybe",
+    "source = \"list\"", "source = 'list", "source like 'a%'", "(public = false)", "year in ()", "year in (1", "year in 1", "year = 1 2",
+    "year = 1 -- x", "read_csv('x') = 1", "year = 1 or or year = 2", "year is", "year = 1e3", "year + 1 = 2", "not public = true",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_no_condition(text: str) -> None:
+    with pytest.raises(PlanError, match="where: not understood at character"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["public = 1", "year = 'x'", "year = true", "source = 3", "source in ('a', 3)"])
+def test_values_of_another_type(text: str) -> None:
+    with pytest.raises(PlanError, match="compare it with"):
+        parse(text).check(TABLE.schema)
+
+
+@given(st.text(alphabet="ab=<>!'(), \n12.-;\"\\%ornd\0é", max_size=30))
+def test_any_text_is_a_condition_or_an_error(text: str) -> None:
+    try:
+        condition = parse(text)
+    except PlanError:
+        return
+    assert condition.columns

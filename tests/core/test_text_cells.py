@@ -1,0 +1,167 @@
+"""Texts are taken out of any column and put back: what is not replaced stays as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanitize.core.text_cells import Leaf, flatten, leaves, plain, plain_type, replaced
+
+TEXT = pa.large_string()
+MESSAGES = pa.large_list(pa.struct([("role", TEXT), ("content", TEXT), ("at", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (pa.string(), ["c"]),
+        (pa.string_view(), ["c"]),
+        (pa.dictionary(pa.int8(), pa.string()), ["c"]),
+        (pa.int64(), []),
+        (pa.binary(), []),
+        (pa.list_(pa.string()), ["c[]"]),
+        (pa.list_(pa.list_(pa.large_string())), ["c[][]"]),
+        (pa.struct([("a", pa.string()), ("b", pa.int8()), ("d", pa.struct([("e", pa.string())]))]), ["c.a", "c.d.e"]),
+        (MESSAGES, ["c[].role", "c[].content"]),
+        (pa.map_(pa.string(), pa.list_(pa.string())), ["c[].key", "c[].value[]"]),
+        (pa.list_(pa.binary()), []),
+    ],
+    ids=str,
+)
+def test_leaves_in_schema_order(kind: pa.DataType, expected: list[str]) -> None:
+    schema = pa.schema([("before", pa.string()), ("c", kind), ("after", pa.int32())])
+    assert [str(leaf) for leaf in leaves(schema)] == ["before", *expected]
+
+
+# (type, values, leaf, its texts, the row of each, the place of each)
+CASES: list[tuple[pa.DataType, list[Any], str, list[str | None], list[int], list[int]]] = [
+    (TEXT, ["a", None, ""], "c", ["a", None, ""], [0, 1, 2], [0, 0, 0]),
+    (pa.large_list(TEXT), [["a", "b"], None, [], [None, "c"]], "c[]", ["a", "b", None, "c"], [0, 0, 3, 3], [0, 1, 0, 1]),
+    (
+        pa.large_list(pa.large_list(TEXT)),
+        [[["a"], []], None, [None, ["b", "c"]]],
+        "c[][]",
+        ["a", "b", "c"],
+        [0, 2, 2],
+        [0, 0, 1],
+    ),
+    (pa.struct([("a", TEXT), ("b", pa.int64())]), [{"a": "x", "b": 1}, {"a": None, "b": None}], "c.a", ["x", None], [0, 1], [0, 0]),
+    (
+        MESSAGES,
+        [
+            [{"role": "u", "content": "hi", "at": 1}, {"role": "a", "content": None, "at": None}],
+            [],
+            None,
+            [{"role": "u", "content": "é", "at": 3}],
+        ],
+        "c[].content",
+        ["hi", None, "é"],
+        [0, 0, 3],
+        [0, 1, 0],
+    ),
+]
+
+
+def leaf_of(array: pa.Array, shown: str) -> Leaf:
+    return next(leaf for leaf in leaves(pa.schema([("c", array.type)])) if str(leaf) == shown)
+
+
+@pytest.mark.parametrize(("kind", "values", "shown", "texts", "rows", "places"), CASES, ids=[case[2] for case in CASES])
+def test_flatten(kind: pa.DataType, values: list[Any], shown: str, texts: list[str | None], rows: list[int], places: list[int]) -> None:
+    column = pa.array(values, kind)
+    flat = flatten(column, leaf_of(column, shown))
+    assert flat.texts.to_pylist() == texts
+    assert flat.rows.tolist() == rows
+    assert flat.places.tolist() == places
+
+
+@pytest.mark.parametrize(("kind", "values", "shown", "texts", "rows", "places"), CASES, ids=[case[2] for case in CASES])
+def test_only_the_leaf_changes(
+    kind: pa.DataType, values: list[Any], shown: str, texts: list[str | None], rows: list[int], places: list[int]
+) -> None:
+    column = pa.array(values, kind)
+    leaf = leaf_of(column, shown)
+    loud = replaced(column, leaf, pc.utf8_upper(flatten(column, leaf).texts))
+    assert loud.type == column.type
+    loud.validate(full=True)
+    assert flatten(loud, leaf).texts.to_pylist() == [None if text is None else text.upper() for text in texts]
+    for other in leaves(pa.schema([("c", kind)])):
+        if other != leaf:
+            assert flatten(loud, other).texts.equals(flatten(column, other).texts)
+    assert replaced(loud, leaf, flatten(column, leaf).texts).equals(column)
+
+
+def test_a_null_struct_stays_null() -> None:
+    column = pa.array([{"a": "x", "b": 1}, None, {"a": None, "b": 2}], pa.struct([("a", TEXT), ("b", pa.int64())]))
+    leaf = Leaf("c", ("a",))
+    assert flatten(column, leaf).texts.to_pylist() == ["x", None, None]
+    assert replaced(column, leaf, pa.array(["y", None, None], TEXT)).to_pylist() == [{"a": "y", "b": 1}, None, {"a": None, "b": 2}]
+
+
+def test_nested_texts_hidden_under_a_null_are_not_shown() -> None:
+    inner = pa.StructArray.from_arrays([pa.array(["seen", "hidden"], TEXT)], names=["a"], mask=pa.array([False, True]))
+    assert flatten(inner, Leaf("c", ("a",))).texts.to_pylist() == ["seen", None]
+    offsets, values = pa.array([0, 1, 2], pa.int64()), pa.array(["seen", "hidden"], TEXT)
+    listed = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True]))
+    flat = flatten(listed, Leaf("c", ("[]",)))
+    assert flat.texts.to_pylist() == ["seen"]
+    assert flat.rows.tolist() == [0]
+    assert replaced(listed, Leaf("c", ("[]",)), flat.texts).to_pylist() == [["seen"], None]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array(["a", None]), ["a", None]),
+        (pa.array(["a", None], pa.string_view()), ["a", None]),
+        (pa.array(["a", "b", "a", None]).dictionary_encode(), ["a", "b", "a", None]),
+        (pa.array(["x", "a", "b", "a"]).dictionary_encode().slice(1, 2), ["a", "b"]),
+        (pa.array([["a"], None], pa.list_(pa.string())), [["a"], None]),
+        (pa.array([["a", "b"]], pa.list_(pa.string(), 2)), [["a", "b"]]),
+        (pa.array([[("k", "v")], None, []], pa.map_(pa.string(), pa.string())), [[{"key": "k", "value": "v"}], None, []]),
+        (pa.array([{"a": "x", "b": b"y"}], pa.struct([("a", pa.string()), ("b", pa.binary())])), [{"a": "x", "b": b"y"}]),
+        (pa.array([{"a": ["x"]}, None], pa.struct([("a", pa.list_(pa.string()))])), [{"a": ["x"]}, None]),
+        (pa.array([1, None]), [1, None]),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_plain(column: pa.Array, expected: list[Any]) -> None:
+    made = plain(column)
+    assert made.type == plain_type(column.type)
+    made.validate(full=True)
+    assert made.to_pylist() == expected
+    assert plain(made) is made
+
+
+def test_no_copy_where_it_is_plain() -> None:
+    column = pa.array(["a", "b"], TEXT)
+    assert flatten(column, Leaf("c")).texts is column
+
+
+WORD = st.none() | st.text(max_size=6)
+VALUE = st.none() | st.lists(
+    st.none() | st.fixed_dictionaries({"role": WORD, "content": WORD, "tags": st.none() | st.lists(WORD, max_size=3)}), max_size=3
+)
+
+
+@given(st.lists(VALUE, max_size=8), st.integers(0, 8), st.integers(0, 8))
+def test_taken_out_and_put_back(values: list[Any], skip: int, keep: int) -> None:
+    loose = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("tags", pa.list_(pa.string()))]))
+    column = plain(pa.array(values, loose)).slice(skip, keep)
+    rows = values[skip : skip + keep]
+    for leaf in leaves(pa.schema([("c", column.type)])):
+        flat = flatten(column, leaf)
+        assert len(flat.texts) == len(flat.rows) == len(flat.places)
+        again = replaced(column, leaf, flat.texts)
+        again.validate(full=True)
+        assert again.to_pylist() == rows
+        marked = replaced(column, leaf, pa.array([None if text is None else "!" + text for text in flat.texts.to_pylist()], TEXT))
+        assert flatten(marked, leaf).texts.to_pylist() == [None if text is None else "!" + text for text in flat.texts.to_pylist()]
+        # places count the texts of a row from 0
+        for row in set(flat.rows.tolist()):
+            assert flat.places[flat.rows == row].tolist() == list(range(int((flat.rows == row).sum())))

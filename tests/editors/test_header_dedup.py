@@ -1,0 +1,488 @@
+"""Header deduplication, held against a slow reference that goes through every mail line by line and every list letter by letter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from sanitize.editors import header_dedup
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.plans.plan import load_plan
+from sanitize.readers.staging import Columns
+from sanitize.readers.survey import Roles
+from sanitize.text.mail_headers import LIST_FIELDS
+
+MAIL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mail"
+QUOTED = {
+    name.replace("_", " "): english
+    for english, names in {
+        "from": "from von de da van",
+        "to": "to an à para a aan",
+        "cc": "cc",
+        "bcc": "bcc",
+        "sent": "sent gesendet envoyé enviado enviado_el inviato verzonden",
+        "date": "date datum fecha data",
+        "subject": "subject betreff objet asunto oggetto assunto onderwerp",
+        "reply-to": "reply-to antwort_an répondre_à responder_a",
+        "sender": "sender",
+    }.items()
+    for name in names.split()
+}
+QUOTED_LISTS = {"from", "to", "cc", "bcc", "reply-to", "sender"}
+Span = tuple[int, int, int]  # first code point, code point after, identity
+
+# ---- the slow reference ----------------------------------------------------------------------------------------------------------
+
+
+def in_lines(text: str) -> list[tuple[int, str]]:
+    """The lines of a text with their line feeds, and where each begins."""
+    found, at = [], 0
+    for line in re.findall(r"[^\n]*\n|[^\n]+\Z", text):
+        found.append((at, line))
+        at += len(line)
+    return found
+
+
+def top_of(lines: Sequence[tuple[int, str]]) -> int:
+    """How many lines the header block has that a text begins with."""
+    rows = [line for _, line in lines]
+    first = 1 if rows and rows[0].startswith("From ") and rows[0].endswith("\n") else 0
+    known = ("From", "from", "FROM", "To", "to", "TO", "Date", "date", "DATE", "Subject", "subject", "SUBJECT")
+    known += tuple(a + b for a, b in (("Message-", "ID"), ("Message-", "Id"), ("Message-", "iD"), ("Message-", "id")))
+    known += tuple(a + b for a in ("M", "m") for b in ("essage-ID", "essage-Id", "essage-iD", "essage-id"))
+    known += ("Received", "received", *(f"{a}eturn-{b}ath" for a in "Rr" for b in "Pp"))
+
+    def named(line: str) -> bool:
+        name, colon, _ = line.partition(":")
+        return bool(colon) and re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", name) is not None
+
+    def begins(first: int) -> bool:
+        rest = rows[first:]
+        if not rest or not named(rest[0]):
+            return False
+        if rest[0].partition(":")[0] in known:
+            return True
+        after = 1
+        while after < len(rest) and rest[after][:1] in (" ", "\t") and rest[after].endswith("\n"):
+            after += 1
+        return rest[0].endswith("\n") and after < len(rest) and named(rest[after])
+
+    if not (begins(first) or begins(0)):
+        return 0
+    return next((no for no, line in enumerate(rows) if no and line in ("\n", "\r\n")), len(rows))
+
+
+def marks_of(line: str) -> str:
+    at = 0
+    while line.startswith((">", " >"), at):
+        at += 1 if line[at] == ">" else 2
+    return line[:at]
+
+
+def quoted_field(line: str) -> str | None:
+    rest = line[len(marks_of(line)) :].lstrip(" \t").removeprefix("*")
+    for name, english in QUOTED.items():
+        if rest[: len(name)].lower() == name and rest[len(name) :].removeprefix("*").lstrip(" \t\u00a0\u202f").startswith(":"):
+            return english
+    return None
+
+
+def quoted_fold(line: str) -> bool:
+    rest = line[len(marks_of(line)) :]
+    shown = rest.lstrip(" \t")
+    return len(shown) < len(rest) and shown[:1] not in ("", "\r", "\n", ">")
+
+
+def fields_of(text: str) -> list[tuple[int, int, str, bool]]:
+    """Every header line of a text: where it begins and ends, its field (empty if it is none), and whether it lists addresses."""
+    lines = in_lines(text)
+    top = top_of(lines)
+    found = []
+    at = 0
+    while at < len(lines):
+        begin, line = lines[at]
+        last = at + 1
+        if at < top:
+            while last < top and lines[last][1][0] in " \t":
+                last += 1
+            match = re.match(r"([!-9;-?A-~]+)[ \t]*:", line)
+            name = match[1].lower() if match else ""
+            found.append((begin, lines[last - 1][0] + len(lines[last - 1][1]), name, match is not None and name in LIST_FIELDS))
+        elif (name := quoted_field(line)) is not None:
+            marks = marks_of(line)
+            while (
+                last < len(lines)
+                and quoted_fold(lines[last][1])
+                and quoted_field(lines[last][1]) is None
+                and marks_of(lines[last][1]) == marks
+            ):
+                last += 1
+            beside = [lines[no][1] for no in (at - 1, last) if top <= no < len(lines)]
+            if any(quoted_field(other) is not None and marks_of(other) == marks for other in beside):
+                found.append((begin, lines[last - 1][0] + len(lines[last - 1][1]), name, name in QUOTED_LISTS))
+        at = last
+    return found
+
+
+def trimmed(text: str, begin: int, end: int) -> tuple[int, int]:
+    """A span without white space, and without the marks that quoted lines begin with."""
+    while begin < end and text[begin] in " \t\r\n":
+        begin += 1
+        if text[begin - 1] == "\n":
+            begin = min(begin + len(marks_of(text[begin:end])), end)
+    match = re.search(r"(?:[ \t\r]|\n(?: ?>)*)*\Z", text[begin:end])
+    assert match
+    return begin, begin + match.start()
+
+
+def entries_of(text: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """The entries of an address list, blank ones left out."""
+    commas, at = [], begin
+    while at < end:
+        letter, close = text[at], -1
+        if letter == '"':
+            close = at + 1
+            while close < end and text[close] != '"':
+                close += 2 if text[close] == "\\" else 1
+        elif letter == "(":
+            close = at + 1
+            while close < end and text[close] not in "()":
+                close += 2 if text[close] == "\\" else 1
+            close = close if close < end and text[close] == ")" else -1
+        elif letter == "<":
+            close = next((no for no in range(at + 1, end) if text[no] in "<>"), -1)
+            close = close if close > 0 and text[close] == ">" else -1
+        elif letter in ",;":
+            commas.append(at)
+        at = close + 1 if 0 < close < end else at + 1
+    edges = [begin - 1, *commas, end]
+    pieces = [[low + 1, high] for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    joins = []
+    for (low, high), (low_2, high_2) in zip(pieces[:-1], pieces[1:], strict=True):
+        (a, b), (c, _) = trimmed(text, low, high), trimmed(text, low_2, high_2)
+        word = a < b and not set(text[a:b]) & set(' \t\r\n,;<>@"()')
+        joins.append(text[high] == "," and word and re.match(r'[^ \t\r\n<>@",;():][^<>@",;():]*<[^<>]*>', text[c:high_2]) is not None)
+    merged = [pieces[0]]
+    for piece, join in zip(pieces[1:], joins, strict=True):
+        if join:
+            merged[-1] = [merged[-1][0], piece[1]]
+        else:
+            merged.append(piece)
+    return [(a, b) for a, b in (trimmed(text, *piece) for piece in merged) if a < b]
+
+
+def deduplicated(mails: Sequence[tuple[str, Sequence[Span]]], scope: str) -> list[str]:
+    """The mails after header deduplication; each comes with the addresses that stand in it."""
+    seen: set[int] = set()
+    out = []
+    for text, spans in mails:
+        gone: list[tuple[int, int]] = []
+        for begin, end, name, is_list in fields_of(text):
+            mine = [span for span in spans if begin <= span[0] < end]
+            if scope == "line":
+                if {span[2] for span in mine} & seen:
+                    gone.append((begin, end))
+                else:
+                    seen |= {span[2] for span in mine}
+                continue
+            if not mine:
+                continue
+            if is_list:
+                entries = entries_of(text, text.index(":", begin) + 1, end)
+            else:
+                wrapped = [text[a - 1 : a] == "<" and a > 0 and text[b : b + 1] == ">" for a, b, _ in mine]
+                entries = [(a - wrap, b + wrap) for (a, b, _), wrap in zip(mine, wrapped, strict=True)]
+            goes = []
+            for low, high in entries:
+                values = {value for a, _, value in mine if low <= a < high}
+                goes.append(bool(values & seen))
+                seen |= set() if goes[-1] else values
+            low, high = entries[0]
+            alone = len(entries) == 1 and name and text.find(":", begin, low) >= 0
+            bare = alone and not (text[text.index(":", begin) + 1 : low] + text[high:end]).strip(" \t\r\n")
+            if goes and all(goes) and (is_list or bare):
+                gone.append((begin, end))
+            elif is_list:
+                first = goes.index(False)
+                if first:
+                    gone.append((entries[0][0], entries[first][0]))
+                gone += [(entries[no - 1][1], entries[no][1]) for no in range(first, len(entries)) if goes[no]]
+            else:
+                gone += [entry for entry, go in zip(entries, goes, strict=True) if go]
+        for low, high in sorted(gone, reverse=True):
+            text = text[:low] + text[high:]
+        out.append(text)
+    return out
+
+
+# ---- running it ------------------------------------------------------------------------------------------------------------------
+
+
+PLAN = """publishable = false
+[find]
+kinds = ["EMAIL_ADDRESS"]
+[[edit]]
+use = "header_dedup"
+kinds = ["EMAIL_ADDRESS"]
+"""
+
+
+def plan_file(folder: Path, scope: str) -> str:
+    path = folder / f"{scope}.toml"
+    path.write_text(PLAN + f'scope = "{scope}"\n')
+    return str(path)
+
+
+def ran(folder: Path, source: Path, scope: str, columns: Columns | None = None, **more: Any) -> tuple[dict[str, Any], list[str]]:
+    """The summary, and the texts that came out."""
+    told = Settings(seed=1, workers=1, columns=columns or Columns(), **more)
+    summary = run([source], folder / f"out-{scope}", load_plan(plan_file(folder, scope)), folder / "work", told)
+    files = sorted((folder / f"out-{scope}" / "data").iterdir())
+    return summary, [text for file in files for text in pq.read_table(file, columns=["text"])["text"].to_pylist()]
+
+
+def mails_of(folder: Path, texts: Sequence[str]) -> list[tuple[str, list[Span]]]:
+    """The texts with the addresses that the index holds."""
+    mails: list[tuple[str, list[Span]]] = [(text, []) for text in texts]
+    for file in sorted((folder / "work" / "tables" / "occurrences").iterdir()):
+        for row in pq.read_table(file, columns=["doc_no", "cell", "start", "stop", "kind", "value_id"]).to_pylist():
+            if row["kind"] == "EMAIL_ADDRESS" and row["cell"] == 0:
+                mails[row["doc_no"]][1].append((row["start"], row["stop"], row["value_id"]))
+    return mails
+
+
+def both(folder: Path, texts: Sequence[str], scope: str, **more: Any) -> tuple[dict[str, Any], list[str], list[str]]:
+    """The summary, what came out, and what the reference makes of it."""
+    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / "in.parquet", row_group_size=3)
+    summary, got = ran(folder, folder / "in.parquet", scope, **more)
+    return summary, got, deduplicated(mails_of(folder, texts), scope)
+
+
+ANN, BOB, CY = "ann@example.com", "bob@example.com", "cy@example.org"
+FIRST = f"From: Ann Roe <{ANN}>\nTo: {BOB}\n\nhello\n"
+
+# what stands in a second mail, behind FIRST; what is left of it with the scopes `address` and `line`
+CASES = {
+    "a field of one goes as a line": (f"From: x\nTo: {BOB}\nSubject: s\n\nb", "From: x\nSubject: s\n\nb", None),
+    "the first of several": (f"To: {BOB}, new@example.com\n\nb", "To: new@example.com\n\nb", "\nb"),
+    "the last of several": (f"To: new@example.com, {BOB}\n\nb", "To: new@example.com\n\nb", "\nb"),
+    "one in the middle": (f"To: a@example.com,{BOB} , c@example.com\n\nb", "To: a@example.com , c@example.com\n\nb", "\nb"),
+    "two next to each other": (f"To: a@example.com, {BOB}, {ANN}, c@example.com\n\nb", "To: a@example.com, c@example.com\n\nb", "\nb"),
+    "the display name goes along": (f'To: "Mann, Bob" <{BOB}>, Cy Day <{CY}>\n\nb', f"To: Cy Day <{CY}>\n\nb", "\nb"),
+    "a name with a bare comma": (f"To: Cy <{CY}>, Mann, Bob <{BOB}>\n\nb", f"To: Cy <{CY}>\n\nb", "\nb"),
+    "a comment": (f"To: {BOB} (Bob, at work), {CY}\n\nb", f"To: {CY}\n\nb", "\nb"),
+    "a name alone stays": (f"X-To: Cy Day, {BOB}\nX-From: Ann\n\nb", "X-To: Cy Day\nX-From: Ann\n\nb", "X-From: Ann\n\nb"),
+    "X-From and X-To": (f"X-From: {ANN}\nX-To: Bob <{BOB}>\nX-Folder: f\n\nb", "X-Folder: f\n\nb", "X-Folder: f\n\nb"),
+    "semicolons": (f"To: {BOB}; {CY}\n\nb", f"To: {CY}\n\nb", "\nb"),
+    "folded, one goes": (f"To: {CY},\n\t{BOB},\n\td@example.com\nX-Y: z\n\nb", f"To: {CY},\n\td@example.com\nX-Y: z\n\nb", "X-Y: z\n\nb"),
+    "folded, all go": (f"To: {ANN},\n {BOB}\nX-Y: z\n\nb", "X-Y: z\n\nb", "X-Y: z\n\nb"),
+    "spelling aside": (f"To: BOB@Example.com\n\n{BOB}", f"\n{BOB}", f"\n{BOB}"),
+    "name and address alike": ('To: "n@example.com" <n@example.com>\n\nb', 'To: "n@example.com" <n@example.com>\n\nb', None),
+    "not in the body": (f"Subject: s\n\n{ANN} {BOB}", f"Subject: s\n\n{ANN} {BOB}", None),
+    "no list": (f"Subject: for <{BOB}> only\nX-Y: {ANN}\n\nb", "Subject: for  only\n\nb", "\nb"),
+    "forwarded": (
+        f"Subject: s\n\n-----Original Message-----\nFrom: {ANN}\nSent: today\nTo: {BOB}; {CY}\nSubject: t\n\nTo: {BOB}\n",
+        f"Subject: s\n\n-----Original Message-----\nSent: today\nTo: {CY}\nSubject: t\n\nTo: {BOB}\n",
+        f"Subject: s\n\n-----Original Message-----\nSent: today\nSubject: t\n\nTo: {BOB}\n",
+    ),
+    "quoted and folded": (
+        f"Subject: s\n\n> From: d@example.com\n> To: {CY},\n>   {BOB}\n> Subject: t\n>\n> {BOB}",
+        f"Subject: s\n\n> From: d@example.com\n> To: {CY}\n> Subject: t\n>\n> {BOB}",
+        f"Subject: s\n\n> From: d@example.com\n> Subject: t\n>\n> {BOB}",
+    ),
+    "quoted in German": (
+        f"Subject: s\n\n> Von: Ann Roe <{ANN}>\n> Gesendet: heute\n> An: Bob <{BOB}>; {CY}\n> Betreff: t\n>\n> an {BOB}",
+        f"Subject: s\n\n> Gesendet: heute\n> An: {CY}\n> Betreff: t\n>\n> an {BOB}",
+        f"Subject: s\n\n> Gesendet: heute\n> Betreff: t\n>\n> an {BOB}",
+    ),
+    "another depth is no neighbour": (f"Subject: s\n\n> To: {BOB}\n>> Subject: t\n", f"Subject: s\n\n> To: {BOB}\n>> Subject: t\n", None),
+    "no mail at all": (f"write to {BOB}, please", f"write to {BOB}, please", None),
+    "carriage returns": (f"To: {CY},\r\n {BOB}\r\nX-Y: z\r\n\r\nb", f"To: {CY}\r\nX-Y: z\r\n\r\nb", "X-Y: z\r\n\r\nb"),
+    "a header without its line feed": (f"Subject: s\nTo: {BOB}", "Subject: s\n", "Subject: s\n"),
+    "a From line": (f"From {BOB} Mon Jan 1\nSubject: s\n\nb", "From  Mon Jan 1\nSubject: s\n\nb", "Subject: s\n\nb"),
+}
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[str, str]]:
+    """All cases in one run a scope: the addresses of each have a domain of their own."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for scope in ("address", "line"):
+        folder = tmp_path_factory.mktemp(scope)
+        texts = []
+        for number, (text, *_) in enumerate(CASES.values()):
+            texts += [re.sub(r"(?i)@example", lambda m, no=number: f"{m[0]}-{no}", one) for one in (FIRST, text)]  # type: ignore[misc]
+        _, got, expected = both(folder, texts, scope)
+        for number, name in enumerate(CASES):
+            found[scope, name] = tuple(re.sub(rf"-{number}\b", "", mails[2 * number + 1]) for mails in (got, expected))  # type: ignore[assignment]
+            assert got[2 * number] == texts[2 * number]
+    return found
+
+
+@pytest.mark.parametrize("scope", ["address", "line"])
+@pytest.mark.parametrize("name", CASES)
+def test_what_goes(cases: dict[tuple[str, str], tuple[str, str]], name: str, scope: str) -> None:
+    text, address, line = CASES[name]
+    got, reference = cases[scope, name]
+    assert got == reference == (address if scope == "address" or line is None else line)
+
+
+PIECES = [
+    *(
+        "From: ",
+        "To: ",
+        "cc: ",
+        "Bcc:",
+        "X-To: ",
+        "Subject: ",
+        "Received: ",
+        "Sent: ",
+        "Von: ",
+        "À : ",
+        "à\u00a0: ",
+        "Para:",
+        "A:",
+        "Enviado el: ",
+        "Répondre à : ",
+        "*From:* ",
+        "X-Loop: ",
+        "\tTo: ",
+        "From bob@example.com\n",
+    ),
+    *(f"{local}@example.com" for local in ("ann", "bob", "cy", "dee", "ann.lee")),
+    *(
+        "<ann@example.com>",
+        "Bob Mann <bob@example.com>",
+        '"Mann, Bob" <bob@example.com>',
+        "Mann, Bob <bob@example.com>",
+        "Cy Day",
+        "(cy, at work)",
+    ),
+    *(
+        ", ",
+        ",",
+        "; ",
+        ",\n\t",
+        ",\n  ",
+        "\n",
+        "\n",
+        "\n\n",
+        "\r\n",
+        " ",
+        "\n> ",
+        "\n>  ",
+        "\n> > ",
+        ">",
+        '"',
+        "(",
+        "<",
+        "\\",
+        ":",
+        "é",
+        "🙂",
+        "x",
+    ),
+    *("\n> To: ", "\n> From: ", "\n-----Original Message-----\n", "\nDate: today\n"),
+]
+TEXTS = st.tuples(st.sampled_from(["", "From: x\n", "Subject: s\nTo: "]), st.lists(st.sampled_from(PIECES), max_size=24)).map(
+    lambda t: t[0] + "".join(t[1])
+)
+
+
+@settings(
+    max_examples=5,
+    deadline=None,
+    phases=set(Phase) - {Phase.shrink},
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=60), scope=st.sampled_from(["address", "line"]))
+def test_fuzzed_folding_is_as_the_reference_says(tmp_path_factory: pytest.TempPathFactory, texts: list[str], scope: str) -> None:
+    _, got, expected = both(tmp_path_factory.mktemp("fuzz"), texts, scope, max_quarantine=1.0)
+    assert got == expected
+
+
+@pytest.mark.parametrize("scope", ["address", "line"])
+@pytest.mark.parametrize("corpus", ["enron", "linux-man", "spamassassin"])
+def test_real_mail_is_as_the_reference_says(tmp_path: Path, corpus: str, scope: str) -> None:
+    source = MAIL / f"{corpus}.parquet"
+    if not source.exists():
+        pytest.skip("the shared corpora are not here")
+    few = pq.read_table(source, columns=["raw"]).slice(0, 700)
+    pq.write_table(few, tmp_path / "in.parquet", row_group_size=200)
+    summary, got = ran(tmp_path, tmp_path / "in.parquet", scope, Columns(roles=Roles(text=("raw",))), rows_per_shard=300)
+    read = sorted((tmp_path / "work" / "documents").glob("*.parquet"))
+    texts = [text for file in read for text in pq.read_table(file, columns=["text"])["text"].to_pylist()]
+    expected = deduplicated(mails_of(tmp_path, texts), scope)
+    differing = [number for number, (one, other) in enumerate(zip(got, expected, strict=True)) if one != other]
+    assert differing == []  # numbers, not texts
+    assert summary["replaced"] > 500
+
+
+def test_the_summary_tells_fields_and_counts(tmp_path: Path) -> None:
+    texts = [FIRST, f"From: {ANN}\nTo: {BOB}, {CY}, {ANN}\nX-Jane-Roe: {BOB}\n\n{ANN}\n"]
+    summary, got, _ = both(tmp_path, texts, "address")
+    assert got == [FIRST, f"To: {CY}\n\n{ANN}\n"]
+    (told,) = summary["parts"]
+    assert (told["part"], told["scope"]) == ("header_dedup", "address")
+    assert told["by_field"] == {
+        "to": {"occurrences": 2, "spans": 2, "lines": 0},
+        "from": {"occurrences": 1, "spans": 1, "lines": 1},
+        "other": {"occurrences": 1, "spans": 1, "lines": 1},
+    }
+    assert (summary["replaced"], summary["kept_originals"], summary["publishable"]) == (4, 4, False)
+    assert "jane" not in json.dumps(summary).lower()
+    edits = pq.read_table(tmp_path / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet").to_pylist()
+    assert {(row["part"], row["kind"], row["replacement"]) for row in edits} == {("header_dedup", "EMAIL_ADDRESS", "")}
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_an_edit_inside_what_goes_vanishes(tmp_path: Path, turn: int) -> None:
+    """Whichever of the two parts stands first in the plan."""
+    texts = [FIRST, f"To: Cy 219-09-9999 <{CY}>, 457-55-5462 Bob <{BOB}>, 219-09-9999\nX-From: 219-09-9999 <{ANN}>\n\n457-55-5462"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    parts = [("header_dedup", "EMAIL_ADDRESS"), ("redact", "US_SSN")][::turn]
+    edits = "".join(f'[[edit]]\nuse = "{use}"\nkinds = ["{kind}"]\n' for use, kind in parts)
+    (tmp_path / "mine.toml").write_text('[find]\nkinds = ["EMAIL_ADDRESS", "US_SSN"]\n' + edits)
+    run([tmp_path / "in.parquet"], tmp_path / "out", str(tmp_path / "mine.toml"), None, Settings(seed=1, workers=1))
+    (_, text) = pq.read_table(tmp_path / "out" / "data")["text"].to_pylist()
+    assert text == f"To: Cy [US_SSN] <{CY}>, [US_SSN]\n\n[US_SSN]"
+
+
+def test_a_later_editor_sees_what_is_left(tmp_path: Path) -> None:
+    """A telephone number in a line that went does not stand for the first one any more."""
+    texts = [FIRST, f"To: Bob 713-555-0123 <{BOB}>\n\ncall 713-555-0123, or 713-555-0123"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    (tmp_path / "mine.toml").write_text(
+        '[find]\nkinds = ["EMAIL_ADDRESS", "PHONE_NUMBER"]\n[[edit]]\nuse = "header_dedup"\nkinds = ["EMAIL_ADDRESS"]\n'
+        '[[edit]]\nuse = "rmft"\nkinds = ["PHONE_NUMBER"]\n'
+    )
+    summary = run([tmp_path / "in.parquet"], tmp_path / "out", str(tmp_path / "mine.toml"), None, Settings(seed=1, workers=1))
+    (_, text) = pq.read_table(tmp_path / "out" / "data")["text"].to_pylist()
+    assert re.fullmatch(r"\ncall 713-555-0123, or (?!713-555-0123)[0-9-]{12}", text)
+    assert summary["by_kind"]["PHONE_NUMBER"]["kept"] == 1
+
+
+def test_each_row_group_of_what_goes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that ascend, with bounds of their own: the rows between them, and no group comes from the file again."""
+    numbers = np.repeat(np.arange(0, 60, 2), 2)
+    columns = dict.fromkeys(header_dedup._OF_GOES, numbers)
+    pq.write_table(pa.table(columns), tmp_path / "goes.parquet", row_group_size=16)
+    goes, read = header_dedup._Goes(tmp_path / "goes.parquet"), list[int]()
+    real = goes._read
+    monkeypatch.setattr(goes, "_read", lambda group: read.append(group) or real(group))
+    for first in range(0, 70, 7):
+        found = goes.between(first, first + 6)
+        assert found["doc_no"].to_list() == [number for number in numbers.tolist() if first <= number <= first + 6]
+    assert read == [0, 1, 2, 3]
+    assert goes.between(0, -1).height == 0 and goes.between(0, -1).columns == header_dedup._OF_GOES

@@ -1,0 +1,61 @@
+"""RMFT where little is left to draw from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sanitize.editors import rmft
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.pipeline.streaming.stream import stream
+from sanitize.plans.plan import load_plan
+
+
+@pytest.mark.parametrize("avoid", ["corpus", "seen"])
+def test_a_shape_with_fewer_texts_than_mentions_ends_in_labels(tmp_path: Path, avoid: str) -> None:
+    """Twenty-five other letters stand behind `http://`, sixty are needed: the rest is `[URL]`, and the run goes on."""
+    texts = ["See " + "http://a and " * 60, "See http://b and http://ab.example.com."]
+    pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
+    plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
+    summary = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
+    first, second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"]
+    drawn = re.findall(r"http://(\w) and", first)
+    known = {"a", "b"} if avoid == "corpus" else {"a"}  # what was seen before
+    assert first.count("[URL]") == 60 - len(drawn) and 20 <= len(drawn) == len(set(drawn) - known)
+    short = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
+    assert re.fullmatch(rf"See {short} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
+    assert summary["by_kind"]["URL"]["replaced"] == 62 and summary["leaks"] == 0
+
+
+@pytest.mark.parametrize("few", [1, 7, 4_000])
+def test_draws_made_ahead_change_nothing(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Where names are few and most draws are taken, it is the same who holds what however many attempts are made at once."""
+    names = ["ann", "bob", "eve", "lee", "sue", "tom"]
+    rows = [
+        {"text": " ".join(f"{a}.{b}@{c}.example.com" for c in names[: 1 + at % 3])} for at in range(12) for a in names[:4] for b in names
+    ]
+    plan = load_plan("rmft", ["edit.0.stores=corpus"])
+    expected = list(stream(rows, plan, seed=2, rows=100))
+    monkeypatch.setattr(rmft, "_FEW", few)
+    assert list(stream(rows, plan, seed=2, rows=100)) == expected
+
+
+@pytest.mark.parametrize("few", [1, 7, 4_000])
+def test_draws_made_ahead_in_a_run_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few: int) -> None:
+    """The same of a run, where each document has variants of its own: all but the first attempts are used up here."""
+    text = " ".join(f"{a}.{b}@corp.example.com" for a in ("ann", "bob", "eve") for b in ("lee", "ray")) + " http://a 192.0.2.7 "
+    pl.DataFrame({"text": [text * count for count in (1, 9, 40, 2)]}).write_parquet(tmp_path / "in.parquet")
+
+    def made(name: str) -> bytes:
+        plan = load_plan("erase", ["edit.0.stores=corpus"])
+        run(tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1))
+        return next((tmp_path / name / "data").iterdir()).read_bytes()
+
+    monkeypatch.setattr(rmft, "_FEW", 0)  # one at a time
+    expected = made("one")
+    monkeypatch.setattr(rmft, "_FEW", few)
+    assert made("many") == expected

@@ -1,0 +1,178 @@
+"""Processes that may die: what a task does to its process costs that task and no other, and nothing is heard of it but a word."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sanitize.core.engine import Died, Done
+from sanitize.engines.local import Local
+from sanitize.engines.worker_process import Child, borrowed, resident_mb, spread
+from sanitize.errors import ResourceError
+from sanitize.storage import vault
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+
+
+def outcomes(work: object, tasks: list[object], **limits: object) -> dict[int, object]:
+    with borrowed() as one:
+        found = spread(one, work, tasks, **limits)  # type: ignore[arg-type]
+        return {place: outcome.result if isinstance(outcome, Done) else outcome.reason for place, outcome in found}
+
+
+def test_a_task_that_ends_its_process_costs_itself() -> None:
+    assert outcomes(operator.methodcaller("__call__", 3), [abs, os._exit, abs]) == {0: 3, 1: "crashed", 2: 3}
+
+
+def test_a_segmentation_fault_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    assert outcomes(operator.methodcaller("__call__", 0), [abs, ctypes.string_at, abs]) == {0: 0, 1: "crashed", 2: 0}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_task_that_hangs_is_ended() -> None:
+    assert outcomes(time.sleep, [0, 60, 0], seconds=lambda task: 1.0) == {0: None, 1: "timed_out", 2: None}
+
+
+@linux
+def test_a_task_that_takes_too_much_memory_is_refused_it() -> None:
+    assert outcomes(len, [b"x" * 1_000]) == {0: 1_000}
+    assert outcomes(bytearray, [10, 1 << 33, 10], memory=256 << 20) == {0: bytearray(10), 1: "memory", 2: bytearray(10)}
+    assert len(outcomes(bytearray, [300 << 20])[0]) == 300 << 20  # type: ignore[arg-type] - the limit was that task's
+
+
+def test_an_error_of_the_task_is_raised_without_where_it_came_from() -> None:
+    with pytest.raises(AttributeError) as caught:
+        outcomes(operator.attrgetter("real"), [1, "no number"])
+    assert caught.value.__cause__ is None
+    assert outcomes(operator.attrgetter("real"), [1]) == {0: 1}  # the next one is not harmed
+
+
+def test_a_child_is_used_again_and_follows_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = operator.methodcaller("__call__")
+    (first,) = outcomes(called, [os.getpid]).values()
+    monkeypatch.chdir(tmp_path)
+    assert outcomes(called, [os.getpid]) == {0: first}
+    assert outcomes(os.path.abspath, ["x"]) == {0: str(tmp_path / "x")}
+    for mask in (0o077, 0o022):
+        with vault.umask(mask):
+            assert outcomes(os.umask, [0]) == {0: mask}  # what it says is what was there before
+    assert first != os.getpid()
+    os.kill(int(str(first)), signal.SIGKILL)
+    time.sleep(0.05)
+    assert outcomes(abs, [-1]) == {0: 1}  # it died while nobody was looking
+
+
+def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
+    script = (
+        "import sanitize.engines.worker_process as c\nprint('once')\n"
+        "child = c.Child()\nchild.send(abs, 0, -1)\nprint(child.receive().result)"
+    )
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.stdout, done.stderr) == ("once\n1\n", "")
+
+
+@linux
+def test_children_end_with_their_parent(tmp_path: Path) -> None:
+    script = (
+        "import os, time, sanitize.engines.worker_process as c\nchild = c.Child()\nchild.send(time.sleep, 0, 600)\n"
+        "print(child._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    pid, until = int(done.stdout), time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_a_worker_that_dies_twice_is_named_with_what_it_did(tmp_path: Path) -> None:
+    engine = Local(workers=2, spill=tmp_path)
+    done: list[Done] = []
+    with pytest.raises(ResourceError, match=r"died twice at task 2 of 3 \(builtin_function_or_method\).*with fewer --workers"):
+        for one in engine.map_shards(operator.methodcaller("__call__", 3), [abs, os._exit, abs]):
+            done.append(one)  # noqa: PERF402 - what came before the error counts
+    assert sorted(one.place for one in done) == [0, 2]  # the others were done all the same
+    engine.close()
+    assert not engine._children
+
+
+def test_a_worker_that_dies_once_is_forgiven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task is done again, alone: the system may have ended the worker for what the others took."""
+    monkeypatch.chdir(tmp_path)
+    engine = Local(workers=2, spill=tmp_path)
+    found = {
+        one.place: one.result for one in engine.map_shards(os.system, ["true", "mkdir once 2>/dev/null && kill -9 $PPID; true", "true"])
+    }
+    engine.close()
+    assert found == {0: 0, 1: 0, 2: 0} and (tmp_path / "once").is_dir()
+
+
+def test_a_child_that_was_killed_can_be_killed_again() -> None:
+    child = Child()
+    child.kill()
+    child.send(abs, 0, -1)
+    assert child.receive().result == 1
+    child.kill()
+    child.kill()
+
+
+def test_nobody_loads_pandas_in_passing() -> None:
+    """Numbers become an Arrow column and a table is read whole, in a fresh process; whoever wants pandas still has it."""
+    pytest.importorskip("pandas")
+    code = (
+        "import sys, io; from sanitize.engines.worker_process import spared; spared(); "
+        "import numpy as np, pyarrow as pa, pyarrow.parquet as pq; "
+        "file = io.BytesIO(); pq.write_table(pa.table([pa.array(np.arange(3))], names=['a']), file); table = pq.read_table(file); "
+        "before = 'pandas' in sys.modules; print(before, table.to_pandas()['a'].sum())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "3"]
+
+
+@linux
+@pytest.mark.parametrize("rows", [1_000, 3_000_000])
+def test_what_statements_held_goes_back_before_tasks_begin(tmp_path: Path, rows: int) -> None:
+    """A large statement's memory stays with DuckDB until its database is closed; a small one's is not worth opening another."""
+    engine = Local(workers=1, spill=tmp_path)
+    engine.scalar("SELECT 1", {})
+    small = resident_mb()
+    engine.sql(f"SELECT range, count(*) AS n FROM range({rows}) GROUP BY ALL ORDER BY ALL", {}, tmp_path / "grouped.parquet")
+    assert len(list(engine.map_shards(abs, [1]))) == 1
+    assert resident_mb() - small < 64
+    assert engine.scalar("SELECT count(*) FROM grouped", {"grouped": [tmp_path / "grouped.parquet"]}) == rows
+    engine.close()
+
+
+class Stillborn(Child):
+    """A process that ends before it has taken a task, as where the system wants its memory back."""
+
+    def start(self) -> None:
+        super().start()
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+
+def test_a_child_that_never_takes_its_task_died() -> None:
+    found = dict(spread([Stillborn()], abs, [-1, -2]))  # type: ignore[arg-type]
+    assert {place: one.reason for place, one in found.items() if isinstance(one, Died)} == {0: "crashed", 1: "crashed"}
+    stopped = Child()
+    stopped.stop()
+    with pytest.raises(Died):
+        stopped.send(abs, 0, -1)

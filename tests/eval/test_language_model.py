@@ -1,0 +1,173 @@
+"""What a model says does not hang on the batch it is asked in, and is what transformers says."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval.language_model import Model
+from sanitize.errors import OutputBroken, UsageError
+
+
+def prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
+    rng = np.random.default_rng(5)
+    return [rng.integers(3, 259, size=int(size)).tolist() for size in rng.integers(1, longest, size=count)]
+
+
+@pytest.fixture(scope="module")
+def model(gpt2: Any, tokenizer: Any) -> Model:
+    return Model.of(gpt2, tokenizer)
+
+
+def likely_to_end(gpt2: Any, tokenizer: Any) -> tuple[Model, int]:
+    """The model with a token for its end that it really says: the commonest third token of its continuations."""
+    made = Model.of(gpt2, tokenizer).generate(prompts(), new_tokens=12, stop_at_eos=False)
+    counts = np.bincount(np.concatenate([row[2:] for row in made]), minlength=259)
+    return Model.of(gpt2, tokenizer), int(counts.argmax())
+
+
+@pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
+def test_a_batch_changes_nothing(model: Model, mode: str) -> None:
+    asked = prompts(12 if mode == "beam" else 33)
+    settings: dict[str, Any] = {"new_tokens": 16, "mode": mode, "seed": 3, "beams": 3}
+    one_by_one = model.generate(asked, batch=1, **settings)
+    assert len({tuple(row) for row in one_by_one}) > len(asked) // 2, "degenerate continuations would hide a wrong mask"
+    for batch in (2, 7, 64):
+        assert model.generate(asked, batch=batch, **settings) == one_by_one
+
+
+def test_without_the_mask_it_would_not_hold(model: Model, gpt2: Any) -> None:
+    """The tests above can fail: a model that does not get its mask says something else."""
+
+    class Maskless:
+        """The model, with its mask and positions taken away."""
+
+        config = gpt2.config
+
+        def __call__(self, **inputs: Any) -> Any:
+            inputs["attention_mask"] = inputs["attention_mask"] * 0 + 1
+            del inputs["position_ids"]
+            return gpt2(**inputs)
+
+    asked = prompts()
+    without = dataclasses.replace(model, model=Maskless())
+    right, wrong = model.generate(asked, new_tokens=16), without.generate(asked, new_tokens=16)
+    assert sum(one == other for one, other in zip(right, wrong, strict=True)) < len(asked) // 2
+
+
+def test_greedy_is_what_transformers_generates(model: Model, gpt2: Any) -> None:
+    import torch
+
+    for prompt in prompts(8):
+        told = gpt2.generate(
+            torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            max_new_tokens=16, do_sample=False, eos_token_id=None, pad_token_id=1,
+        )  # fmt: skip
+        assert model.generate([prompt], new_tokens=16, stop_at_eos=False) == [told[0, len(prompt) :].tolist()]
+
+
+@pytest.mark.parametrize("mode", ["greedy", "sample"])
+def test_rows_that_end_leave_the_others_alone(gpt2: Any, tokenizer: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, end = likely_to_end(gpt2, tokenizer)
+    asked = prompts()
+    whole = model.generate(asked, new_tokens=16, stop_at_eos=False, mode=mode)
+    monkeypatch.setattr(Model, "eos", property(lambda self: end))
+    cut = model.generate(asked, new_tokens=16, mode=mode, batch=8)
+    assert cut == [row[: row.index(end)] if end in row else row for row in whole]
+    assert len({len(row) for row in cut}) > 2, "rows must end at different times"
+
+
+def test_sampling_follows_the_softmax(model: Model, gpt2: Any) -> None:
+    import torch
+
+    prompt = prompts(1)[0]
+    drawn = model.generate([prompt] * 4000, new_tokens=1, mode="sample", temperature=3.0, top_k=5, batch=512, stop_at_eos=False)
+    with torch.no_grad():
+        top, which = (gpt2(torch.tensor([prompt])).logits[0, -1] / 3.0).topk(5)
+    wanted = dict(zip(which.tolist(), top.softmax(0).tolist(), strict=True))
+    seen = np.array([row[0] for row in drawn])
+    assert set(seen.tolist()) <= set(wanted)
+    for token, share in wanted.items():
+        assert abs((seen == token).mean() - share) < 4 * np.sqrt(share * (1 - share) / 4000) + 1e-9
+    narrow = model.generate([prompt] * 50, new_tokens=1, mode="sample", top_p=1e-9, stop_at_eos=False)
+    assert narrow == [model.generate([prompt], new_tokens=1, stop_at_eos=False)[0]] * 50
+    assert model.generate([prompt] * 9, new_tokens=4, mode="sample", seed=1) != model.generate([prompt] * 9, new_tokens=4, mode="sample")
+
+
+def test_losses_are_those_of_one_forward_each(model: Model, gpt2: Any) -> None:
+    import torch
+
+    asked = [[], [7], *prompts(20, 60)]
+    told = model.token_losses(asked, batch=6)
+    for row, losses in zip(asked, told, strict=True):
+        assert losses.shape == (max(len(row) - 1, 0),)
+        if len(row) > 1:
+            ids = torch.tensor([row])
+            with torch.no_grad():
+                wanted = torch.nn.functional.cross_entropy(gpt2(ids).logits[0, :-1], ids[0, 1:], reduction="none").numpy()
+            np.testing.assert_allclose(losses, wanted, atol=2e-4)
+
+
+def test_losses_beyond_the_context(model: Model, gpt2: Any) -> None:
+    import torch
+
+    row = np.random.default_rng(6).integers(3, 259, size=150).tolist()  # the context is 64: windows 0..64, 32..96, 64..128, 96..150
+    losses = model.token_losses([row])[0]
+    wanted = np.zeros(149, np.float32)
+    for first, stop, scored in ((0, 64, 1), (32, 96, 64), (64, 128, 96), (96, 150, 128)):
+        ids = torch.tensor([row[first:stop]])
+        with torch.no_grad():
+            each = torch.nn.functional.cross_entropy(gpt2(ids).logits[0, :-1], ids[0, 1:], reduction="none").numpy()
+        wanted[scored - 1 : stop - 1] = each[scored - first - 1 :]
+    np.testing.assert_allclose(losses, wanted, atol=2e-4)
+
+
+def test_masks_are_filled_as_one_by_one(bert: Any, tokenizer: Any) -> None:
+    import torch
+
+    model = Model.of(bert, tokenizer)
+    assert not model.causal
+    asked = prompts(20, 30)
+    masked = [sorted({len(row) // 2, len(row) - 1}) if number % 5 else [] for number, row in enumerate(asked)]
+    found = model.fill(asked, masked, batch=6)
+    for row, places, filled in zip(asked, masked, found, strict=True):
+        ids = torch.tensor([[2 if place in places else token for place, token in enumerate(row)]])
+        with torch.no_grad():
+            wanted = bert(ids).logits[0].argmax(1)
+        assert filled == wanted[places].tolist()
+
+
+def test_a_checkpoint_is_loaded_as_it_was_saved(gpt2: Any, bert: Any, tokenizer: Any, tmp_path: Path) -> None:
+    for name, one in (("causal", gpt2), ("masked", bert)):
+        one.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    causal, masked = Model.load(tmp_path / "causal"), Model.load(tmp_path / "masked")
+    assert causal.causal and not masked.causal
+    text = "Dear Ann,\n  it is 5 o'clock ."
+    assert causal.decode(causal.encode([text])) == [text]
+    assert causal.generate(prompts(3), new_tokens=5) == Model.of(gpt2, tokenizer).generate(prompts(3), new_tokens=5)
+    assert causal.encode([]) == [] and causal.decode([]) == [] and causal.generate([], new_tokens=4) == []
+    with pytest.raises(UsageError, match="masked model continues no prompts"):
+        masked.generate([[3]], new_tokens=1)
+    with pytest.raises(UsageError, match="causal model fills no masks"):
+        causal.fill([[3]], [[0]])
+
+
+def test_what_cannot_be_asked_is_told(model: Model, gpt2: Any, tokenizer: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="more than the model's 64"):
+        model.generate([[3] * 60], new_tokens=5)
+    with pytest.raises(UsageError, match="Did you mean greedy"):
+        model.generate([[3]], new_tokens=5, mode="greddy")
+    with pytest.raises(UsageError, match="no such folder"):
+        Model.load(tmp_path / "none")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle is read")
+    with pytest.raises(OutputBroken, match="other kinds are not read"):
+        Model.load(tmp_path)
+    tokenizer_of_more = type("More", (), {"__len__": lambda self: 300})()
+    with pytest.raises(OutputBroken, match="not of one training"):
+        Model.of(gpt2, tokenizer_of_more)

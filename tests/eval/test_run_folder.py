@@ -1,0 +1,80 @@
+"""A run folder is read as it was written; what is missing is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eval.run_folder import Run
+from sanitize.errors import OutputBroken, UsageError
+
+
+def made(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
+    """A run with empty weights, which nobody loads here."""
+    for step in steps:
+        place = folder / "checkpoints" / f"step-{step:06d}"
+        place.mkdir(parents=True)
+        (place / "config.json").write_text("{}")
+        (place / "model.safetensors").write_bytes(b"")
+        told = {"step": step, "epoch": step / 5, "tokens": 8 * step, "documents_seen": step, "train_loss": None if not step else 2.5}
+        (place / "checkpoint.json").write_text(json.dumps(told))
+    (folder / "recipe.json").write_text(json.dumps({"data": {"path": "/somewhere/corpus", "documents": 3}}))
+    pq.write_table(pa.table({"doc_id": ["a", "b", "c"], "first_step": pa.array([3, 7, 5], pa.int64())}), folder / "seen.parquet")
+    names = [f"step-{step:06d}" for step in reversed(steps)]
+    (folder / "train.json").write_text(json.dumps({"steps": steps[-1], "checkpoints": names, "final": f"step-{steps[-1]:06d}"}))
+    return folder
+
+
+def test_a_run_is_read(tmp_path: Path) -> None:
+    run = Run.open(made(tmp_path))
+    assert [(one.step, one.epoch, one.name) for one in run.checkpoints] == [
+        (0, 0, "step-000000"),
+        (5, 1, "step-000005"),
+        (10, 2, "step-000010"),
+    ]
+    assert run.base.step == 0 and run.final.step == 10 and [one.step for one in run.trained] == [5, 10]
+    assert run.final.train_loss == 2.5 and run.base.train_loss is None
+    assert run.data == Path("/somewhere/corpus")
+
+
+def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
+    run = Run.open(made(tmp_path))
+    told = {step: run.seen(step).to_pylist() for step in (0, 2, 3, 5, 7, 99)}
+    assert told == {0: [], 2: [], 3: ["a"], 5: ["a", "c"], 7: ["a", "b", "c"], 99: ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("broken", "error", "word"),
+    [
+        (lambda run: None, UsageError, "no such folder"),
+        (lambda run: (run / "recipe.json").unlink(), OutputBroken, "recipe.json: is not there"),
+        (lambda run: (run / "recipe.json").write_text("["), OutputBroken, "no readable JSON object"),
+        (lambda run: (run / "train.json").unlink(), OutputBroken, "not come to its end"),
+        (lambda run: (run / "train.json").write_text('{"checkpoints": []}'), OutputBroken, "names no checkpoints"),
+        (lambda run: (run / "checkpoints/step-000005/checkpoint.json").unlink(), OutputBroken, "step-000005/checkpoint.json: is not there"),
+        (lambda run: (run / "checkpoints/step-000005/model.safetensors").unlink(), OutputBroken, "no config.json with"),
+        (lambda run: (run / "checkpoints/step-000005/checkpoint.json").write_text("{}"), OutputBroken, "no step and epoch"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, broken, error: type[Exception], word: str) -> None:  # type: ignore[no-untyped-def]
+    run = made(tmp_path / "run")
+    broken(run)
+    with pytest.raises(error, match=word):
+        Run.open(run if word != "no such folder" else tmp_path / "none")
+
+
+def test_other_gaps_are_told_when_they_matter(tmp_path: Path) -> None:
+    folder = made(tmp_path, (5, 10))
+    run = Run.open(folder)
+    with pytest.raises(OutputBroken, match="no step-000000"):
+        _ = run.base
+    (folder / "seen.parquet").unlink()
+    with pytest.raises(OutputBroken, match="seen.parquet: cannot be read"):
+        run.seen(5)
+    (folder / "recipe.json").write_text("{}")
+    with pytest.raises(OutputBroken, match="does not say what data"):
+        _ = Run.open(folder).data

@@ -1,0 +1,209 @@
+"""The second round: every further place of what is known. All people in it are invented."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sanitize.core.keys import Key, value_ids
+from sanitize.core.parts import Column
+from sanitize.errors import UsageError
+from sanitize.finders import known
+from sanitize.finders.known import Known, read_list
+from sanitize.kinds.kind import kinds
+from sanitize.stages.second_round_input import entities_of
+from sanitize.storage import table_schemas
+from sanitize.storage.corpus import write_rows
+
+KEY = Key.from_seed(3)
+NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "stop_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+
+
+def identity(kind: str, value: str) -> int:
+    form = kinds()[kind].normalise(pl.Series([value]))
+    return int(value_ids(pa.array(form.to_list(), pa.large_string()), kind, KEY)[0])
+
+
+def finder(folder: Path, values: Sequence[tuple[str, str, float]] = (), listed: Sequence[tuple[str, str]] = ()) -> Known:
+    """What a second round has in hand after a first one that found `values` (kind, value, score), and with a user's list."""
+    rows = [(identity(kind, value), kind, value, None) for kind, value, _ in values]
+    write_rows(folder / "values.parquet", table_schemas.VALUES.schema, rows)
+    places = [
+        (0, 0, 0, 1, 0, 1, kind, identity(kind, value), "names" if kind == "PERSON" else "patterns", score, None, None)
+        for kind, value, score in values
+    ]
+    write_rows(folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema, places)
+    frame = pl.DataFrame(listed, schema=["kind", "value"], orient="row") if listed else None
+    known.gather([folder / "values.parquet"], [folder / "occurrences.parquet"], frame, KEY, folder / "forms.parquet")
+    made = Known(use="known")
+    made.open(KEY, folder / "forms.parquet")
+    return made
+
+
+def places(one: Known, text: str, found: pl.DataFrame = NOTHING) -> list[tuple[str, str, int]]:
+    spans = one.run(Column(pa.array([text], pa.large_string()), found))
+    assert spans.value_id is not None
+    rows = zip(spans.start_byte, spans.stop_byte, spans.kind, spans.value_id, strict=True)
+    return sorted((text.encode()[start:stop].decode(), spans.kinds[kind], int(value)) for start, stop, kind, value in rows)
+
+
+NAME = [("PERSON", "Ann Roe", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("so ann roe said", ["ann roe"]),
+        ("ANN ROE!", ["ANN ROE"]),
+        ("Roe, Ann and Ann  Roe", ["Ann  Roe", "Roe, Ann"]),
+        ("Ann\n\tRoe", ["Ann\n\tRoe"]),
+        ("\n\n  Ann Roe  \n", ["Ann Roe"]),
+        ("Joann Roe; Ann Roehm; Ann-Roe; Ann", []),
+        ("\uff21nn \uff32oe", ["\uff21nn \uff32oe"]),
+        ("\u00e9t\u00e9 Ann Roe \u00e9", ["Ann Roe"]),
+    ],
+)
+def test_a_mined_name_is_found_again(tmp_path: Path, text: str, seen: list[str]) -> None:
+    assert places(finder(tmp_path, NAME), text) == [(one, "PERSON", identity("PERSON", "ann roe")) for one in seen]
+
+
+NFC, NFD = "Jos\u00e9 \u00c5lund", "Jose\u0301 A\u030alund"
+CYRILLIC = unicodedata.normalize("NFC", "\u0421\u0435\u0440\u0433\u0435\u0438\u0306 \u0419\u043e\u0432\u0438\u0447")
+
+
+@pytest.mark.parametrize("name", [NFC, NFD, CYRILLIC])
+@pytest.mark.parametrize("listed", [True, False])
+def test_accents_of_their_own_and_letters_with_accents_are_one(tmp_path: Path, name: str, listed: bool) -> None:
+    """Composed and decomposed text (macOS writes the latter), in any letter case; the place is that of the text as it is."""
+    one = finder(tmp_path, [], [("PERSON", name)]) if listed else finder(tmp_path, [("PERSON", name, 1.0)])
+    for way in ("NFC", "NFD"):
+        for written in (name, name.upper(), name.lower(), ", ".join(reversed(name.split()))):
+            written = unicodedata.normalize(way, written)
+            assert places(one, f"\u00e9 so {written}. A\u0301") == [(written, "PERSON", identity("PERSON", name))], ascii(written)
+
+
+def test_a_letter_with_an_accent_behind_it_is_another(tmp_path: Path) -> None:
+    one = finder(tmp_path, [], [("PERSON", "Rene"), ("PERSON", "Andr\u00e9"), ("LOCATION", "Ann Roe")])
+    assert places(one, "Rene\u0301 and Ann Roe\u0301") == []
+    assert [text for text, _, _ in places(one, "Rene and Andre\u0301, ANDRE\u0301 not andre\u0301")] == [
+        "ANDRE\u0301",
+        "Andre\u0301",
+        "Rene",
+    ]
+
+
+def test_what_a_header_line_did_not_tell_is_not_looked_for(tmp_path: Path) -> None:
+    assert places(finder(tmp_path, [("PERSON", "Ann Roe", 0.8), ("PERSON", "Mark", 1.0)]), "ann roe, Mark, mark") == []
+
+
+def test_values_of_numbers_and_addresses_in_other_spellings(tmp_path: Path) -> None:
+    one = finder(tmp_path, [("EMAIL_ADDRESS", "ann@example.com", 1.0), ("URL", "http://example.com", 1.0)])
+    wide = "\uff41nn\uff20example.com"
+    assert places(one, f"{wide} http://example.com") == [(wide, "EMAIL_ADDRESS", identity("EMAIL_ADDRESS", "ann@example.com"))]
+
+
+def test_what_is_held_already_is_not_found_again(tmp_path: Path) -> None:
+    text = "xx Ann Roe Smith"
+    held = pl.DataFrame([(0, 3, 16, "PERSON", 5)], schema=NOTHING.schema, orient="row")
+    assert places(finder(tmp_path, NAME), text, held) == []
+    other = held.with_columns(kind=pl.lit("ORGANIZATION"))
+    assert [found[0] for found in places(finder(tmp_path, NAME), text, other)] == ["Ann Roe"]
+
+
+LISTED = [
+    ("LOCATION", "Reading"),
+    ("ORGANIZATION", "Acorn  Gas"),
+    ("PERSON", "Will"),
+    ("PERSON", "Zo\u00eb \u00c5berg"),
+    ("LOCATION", "S\u00e3o Jos\u00e9"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("Reading, READING and reading", ["READING", "Reading"]),
+        ("will Will come", ["Will"]),
+        ("acorn gas and ACORN GAS", ["ACORN GAS", "acorn gas"]),
+        ("ZO\u00cb \u00c5BERG; zo\u00eb \u00e5berg", ["ZO\u00cb \u00c5BERG", "zo\u00eb \u00e5berg"]),
+        ("\u00c5berg, Zo\u00eb", ["\u00c5berg, Zo\u00eb"]),
+        ("S\u00c3O JOS\u00c9", ["S\u00c3O JOS\u00c9"]),
+    ],
+)
+def test_a_users_list(tmp_path: Path, text: str, seen: list[str]) -> None:
+    assert [found[0] for found in places(finder(tmp_path, listed=LISTED), text)] == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("l.csv", 'kind,value\nPERSON,Ann Roe\nLOCATION,"Roe, End"\nPERSON,Ann Roe\n'),
+        ("l.tsv", "value\tkind\nAnn Roe\tPERSON\nRoe, End\tLOCATION\n"),
+        ("l.jsonl", '{"kind": "PERSON", "value": "Ann Roe"}\n{"kind": "LOCATION", "value": " Roe, End", "x": 1}\n'),
+    ],
+)
+def test_a_list_is_read(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_list(tmp_path / name).rows() == [("PERSON", "Ann Roe"), ("LOCATION", "Roe, End")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("kind,value\n", "lists nothing"),
+        ("kind;value\nPERSON;Zyq\n", "lacks the column kind; its columns are parted by something else than a comma"),
+        ("kind,value\nPERSON,Zyq,Zyq\n", "has a line with more fields than the first one"),
+        ("kind,value\nPERSON,Zyq\nPERSO,Zyq\n", "record 2: there is no kind of this name"),
+        ("kind,name\nPERSON,Zyq\n", "lacks the column value"),
+        ("kind,value\nPERSON,\nPERSON,Zyq\n", "record 1 has no kind or no value"),
+    ],
+)
+def test_a_list_that_is_wrong_is_refused_without_its_values(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "l.csv").write_text(text)
+    with pytest.raises(UsageError, match=said) as caught:
+        read_list(tmp_path / "l.csv")
+    assert "Zyq" not in str(caught.value) and "PERSO," not in str(caught.value)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_list(tmp_path / "gone.csv")
+    with pytest.raises(UsageError, match="is a folder"):
+        read_list(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "said"),
+    [
+        ("l.csv", b"kind,value\nPERSON,Zyq\xe9\n", "is not UTF-8"),
+        ("l.jsonl", b'{"kind": "PERSON", "value": ["Zyq"]}\n', "column value holds lists or objects"),
+        ("l.jsonl", b'{"kind": "PERSON", "value": {"Zyq": 1}}\n', "column value holds lists or objects"),
+        ("l.json", b'[{"kind": "PERSON", "value": "Zyq"}]', "has a line that is no JSON object"),
+    ],
+)
+def test_an_odd_list_is_refused_with_its_reason(tmp_path: Path, name: str, raw: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(UsageError, match=said) as caught:
+        read_list(tmp_path / name)
+    assert "Zyq" not in str(caught.value)
+
+
+def test_whose_each_value_is() -> None:
+    links = [(1, 10), (2, 10), (2, 11), (5, 12), *((100 + n, 50) for n in range(21))]
+    found = entities_of(pl.DataFrame(links, schema={"value_id": pl.Int64, "other": pl.Int64}, orient="row"))
+    assert dict(found.rows()) == {1: 1, 2: 1, 10: 1, 11: 1, 5: 5, 12: 5}  # a name with 21 addresses is nobody's
+    assert entities_of(pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})).rows() == []
+
+
+def test_the_gathered_file_is_the_same_for_any_cut(tmp_path: Path) -> None:
+    values = [("PERSON", "Ann Roe", 1.0), ("PERSON", "ANN ROE", 1.0), ("PERSON", "Petra Haas", 0.9), ("IP_ADDRESS", "192.0.2.7", 1.0)]
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+    finder(one, values)
+    finder(other, values[::-1])
+    assert pq.read_table(one / "forms.parquet").equals(pq.read_table(other / "forms.parquet"))

@@ -1,0 +1,152 @@
+"""Names of people, found by what the words are and what stands around them. All people in it are invented."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanitize.core.keys import Key, value_ids
+from sanitize.core.parts import Column, Spans
+from sanitize.finders.names import BESIDE, Names
+from sanitize.finders.patterns import Patterns
+from sanitize.kinds.person import normalised
+
+KEY = Key.from_seed(3)
+PATTERNS, NAMES = Patterns(KEY), Names(use="names")
+NAMES.open(KEY, None)
+
+
+def column(texts: Sequence[str]) -> Column:
+    array = pa.array(texts, pa.large_string())
+    found = PATTERNS.run(array)
+    kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(found.distinct.kind[found.which])
+    columns = {"text_no": found.text_no, "start_byte": found.start_byte, "stop_byte": found.stop_byte}
+    return Column(array, pl.DataFrame(columns).with_columns(kind=kinds, value_id=pl.Series(found.distinct.value_id[found.which])))
+
+
+def told(texts: Sequence[str], spans: Spans) -> list[list[tuple[str, float]]]:
+    found: list[list[tuple[str, float]]] = [[] for _ in texts]
+    for text_no, start, stop, score in sorted(zip(spans.text_no, spans.start_byte, spans.stop_byte, spans.score, strict=True)):
+        found[text_no].append((texts[text_no].encode()[start:stop].decode(), round(float(score), 2)))
+    return found
+
+
+def names(text: str) -> list[str]:
+    (found,) = told([text], NAMES.run(column([text])))
+    return [name for name, _ in found]
+
+
+FOUND = {
+    "From: Ann Roe <ann.roe@example.com>\nTo: x@example.com\n\nhello": ["Ann Roe"],
+    'To: "Roe, Ann" <ann.roe@example.com>\nSubject: x\n\n': ["Roe, Ann"],
+    "From: ann.roe@example.com (Ann Zyqwert)\nTo: x@example.com\n\n": ["Ann Zyqwert"],
+    "it was\n\n> From: Petra Haas <p.haas@example.org>\n> Sent: Monday\n> To: x@example.com\n>\n> well": ["Petra Haas"],
+    "yesterday Petra Haas called me": ["Petra Haas"],
+    "ask Anna-Lena Zyqwert about it": ["Anna-Lena Zyqwert"],
+    "J. K. Fischer wrote it": ["J. K. Fischer"],
+    "Hans van der Berg and Maria de la Cruz met": ["Hans van der Berg", "Maria de la Cruz"],
+    "I met Mr. Zyqwert and Dr Haas": ["Zyqwert", "Haas"],
+    "Dear Petra,\n\nwe": ["Petra"],
+    "see you\n\nRegards,\nPetra\n": ["Petra"],
+    "Patient: Zyqwert Blorb\nAge: 40": ["Zyqwert Blorb"],
+    "Petra Haas came. Later Haas left": ["Petra Haas", "Haas"],
+    "by Zhang Weiming, who": ["Zhang Weiming"],
+    "tell petra fischer to come": ["petra fischer"],
+    "PETRA FISCHER called": ["PETRA FISCHER"],
+    "_Petra Fischer_ wrote": ["Petra Fischer"],
+    "Núria Ángeles Gómez": ["Núria Ángeles Gómez"],
+    "With: Müller, Jürgen; Schäfer, Ömer": ["Müller, Jürgen", "Schäfer, Ömer"],
+    "X-From: Fischer, Petra A.\nX-To: Müller, Jürgen <jm@example.com>, Haas, Petra </O=EXAMPLE/CN=PHAAS>, Zyqwert, Hans </O=X/CN=Y>": [
+        "Fischer, Petra A",
+        "Müller, Jürgen",
+        "Haas, Petra",
+        "Zyqwert, Hans",
+    ],
+    "we saw Petra, Maria and Anna, Hans": ["Petra", "Maria", "Anna", "Hans"],
+    "John A. Fischer wrote to Mr. van der Zyqwert": ["John A. Fischer", "van der Zyqwert"],
+    "read J. R. R. Zyqwert, or J.R.R. Zyqwert; A.K. Blorb": ["J. R. R. Zyqwert", "J.R.R. Zyqwert", "A.K. Blorb"],
+    "Blorb S Zyqwert/HOU/EXAMPLE\nPetra Zyqwert/NA/EXAMPLE on 1/2": ["Blorb S Zyqwert", "Petra Zyqwert"],
+    "X-From: fischer, petra\nX-To: haas, hans, zyqwert, maria; fischer, petra\n\nx": [
+        "fischer, petra",
+        "haas, hans",
+        "zyqwert, maria",
+        "fischer, petra",
+    ],
+    "From: fischer, petra <pf@example.com>\n\nthanks,\npetra\n": ["fischer, petra", "petra"],
+    "Pat O'Brien and Jan van der Berg, for Jean-Luc": ["Pat O'Brien", "Jan van der Berg", "Jean-Luc"],
+}
+NOT_FOUND = [
+    "Will you be there in May? Mark my words, Grant.",
+    "The New York office moved to Houston on Monday",
+    "I live in Paris",
+    "thanks a lot\n\nBest regards\n",
+    "the Petra Fischer Foundation pays",
+    "the U.S. Zyqwert, U.N. Blorb, P.S. Zyqwert; A. Zyqwert, J.B. The, B.C. Zyqwert, A. K. ZYQWERT",
+    "tell fischer, petra and haas, hans\nTo: subscribe, unsubscribe\nthanks petra too",
+    "Strong Zyqwert/Blorb Nt Zyqwert/NA or Zyqwert/HOU/EXAMPLE",
+    "she banks with Fischer & Sons",
+    "Customer Service will answer, Sales Team too",
+    "From: Customer Service <service@example.com>\nTo: Sales Team <sales@example.com>\n\n",
+    "From: ann.roe@example.com <ann.roe@example.com>\nTo: x@example.com\n\n",
+    "http://example.com/Petra/Fischer and petra.fischer@example.com",
+    "Petra2 and 4Anna are no words of letters",
+    "",
+]
+
+
+@pytest.mark.parametrize(
+    "text", ["Núria Ángeles Gómez", "Dr. Øre Åse spoke to Zoë Brontë.", "From: José Müller <jm@example.com>\n\nHi José, ask René Müller"]
+)
+def test_decomposed_letters_are_letters(text: str) -> None:
+    """Names are found as well where accents stand behind their letters."""
+    found = names(unicodedata.normalize("NFC", text))
+    assert found and names(unicodedata.normalize("NFD", text)) == [unicodedata.normalize("NFD", one) for one in found]
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_what_is_a_name(text: str) -> None:
+    assert names(text) == FOUND[text]
+
+
+@pytest.mark.parametrize("text", NOT_FOUND)
+def test_what_is_none(text: str) -> None:
+    assert names(text) == []
+
+
+def test_a_name_is_linked_to_its_address_where_they_are_alike() -> None:
+    texts = ["From: Ann Roe <ann.roe@example.com>\nTo: Petra Haas <office@example.com>\n\n"]
+    spans = NAMES.run(column(texts))
+    assert told(texts, spans) == [[("Ann Roe", BESIDE), ("Petra Haas", BESIDE)]]
+    assert spans.links is not None
+    known = value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
+    name = value_ids(pa.array(normalised(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
+    assert spans.links.rows() == [(known[0], name[0])]
+
+
+def test_only_header_lines_without_prose() -> None:
+    mined = Names(use="names", prose=False)
+    mined.open(KEY, None)
+    texts = ["From: Ann Roe <ann.roe@example.com>\nTo: x@example.com\n\nPetra Haas said"]
+    assert told(texts, mined.run(column(texts))) == [[("Ann Roe", BESIDE)]]
+
+
+@given(st.lists(st.sampled_from([*FOUND, *NOT_FOUND, "Zo\u00eb", "x\n"]), max_size=8))
+@settings(max_examples=40)
+def test_a_text_is_read_by_itself(texts: list[str]) -> None:
+    """Whatever stands in the same batch: batches may be cut anywhere."""
+    together = told(texts, NAMES.run(column(texts)))
+    assert together == [told([text], NAMES.run(column([text])))[0] for text in texts]
+
+
+@given(st.text(st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02"), max_size=40))
+def test_noise_gives_spans_of_whole_characters(text: str) -> None:
+    spans = NAMES.run(column([text]))
+    for start, stop in zip(spans.start_byte, spans.stop_byte, strict=True):
+        assert 0 <= start < stop <= len(text.encode())
+        assert text.encode()[start:stop].decode()

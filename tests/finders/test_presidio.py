@@ -1,0 +1,321 @@
+"""Presidio behind a finder: offline, over windows, and with no text left out. All people in it are invented."""
+
+from __future__ import annotations
+
+import random
+import socket
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize
+from sanitize.core.arrow_buffers import Buffers
+from sanitize.core.keys import Key
+from sanitize.core.parts import Column
+from sanitize.errors import PlanError
+from sanitize.finders import presidio
+from sanitize.finders.presidio import Analyzers, Presidio, Watched
+from sanitize.plans.plan import load_plan
+
+pytest.importorskip("presidio_analyzer")
+
+KEY = Key.from_seed(5)
+NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "stop_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+Found = list[list[tuple[str, str, float]]]
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks outside fails the test."""
+
+    def refused(*_: object, **__: object) -> Any:
+        raise AssertionError("somebody asked the network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    monkeypatch.setattr(socket.socket, "connect", refused)
+
+
+def finder(**settings: Any) -> Presidio:
+    made = Presidio(use="presidio", **settings).settled()
+    made.fits()
+    made.open(KEY, None)
+    return made
+
+
+def seen(one: Presidio, texts: list[str]) -> tuple[Found, list[int]]:
+    spans = one.run(Column(pa.array(texts, pa.large_string()), NOTHING))
+    out: Found = [[] for _ in texts]
+    for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.stop_byte, spans.kind, spans.score, strict=True):
+        out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kinds[kind], round(float(score), 3)))
+    assert spans.unread is not None
+    return out, spans.unread.tolist()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Presidio:
+    return finder()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("nobody here", []),
+        ("Zoë: ann@example.com!", [("ann@example.com", "EMAIL_ADDRESS", 1.0), ("example.com", "URL", 0.5)]),
+        ("\U0001f600 4111 1111 1111 1111", [("4111 1111 1111 1111", "CREDIT_CARD", 1.0)]),
+        ("see 202-555-0147", [("202-555-0147", "PHONE_NUMBER", 0.4)]),
+        ("my phone is 202-555-0147", [("202-555-0147", "PHONE_NUMBER", 0.75)]),  # a word of its context
+        ("at 192.0.2.7", [("192.0.2.7", "IP_ADDRESS", 0.6)]),
+    ],
+)
+def test_what_its_recognisers_find(plain: Presidio, text: str, found: list[tuple[str, str, float]]) -> None:
+    assert seen(plain, ["x", text, "y"]) == ([[], found, []], [])
+
+
+def test_suffixes_come_with_the_library(plain: Presidio) -> None:
+    import tldextract
+
+    assert tldextract.tldextract.TLD_EXTRACTOR.suffix_list_urls == ()
+    assert [kind for _, kind, _ in seen(plain, ["ann@nowhere.notasuffix"])[0][0]] == ["URL"]  # Presidio's rule takes a piece of it
+
+
+_BITS = [
+    "word ",
+    "the ",
+    "\n",
+    "café ",
+    "— ",
+    "4111 1111 1111 1111 ",
+    "202-555-0147 ",
+    "(202) 555-0147,",
+    "ann.roe@example.com ",
+    "phone ",
+    "call ",
+]
+_BITS += [
+    "DE89 3704 0044 0532 0130 00 ",
+    "21/11/2026 ",
+    "12-NOV-2026 ",
+    "219-09-9999 ",
+    "social security ",
+    "1" * 9 + " ",
+    "x" * 90 + " ",
+    ". ",
+]
+_BITS += ["1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa ", "credit card ", "+49 30 123456 ", "@", "7", "٣٤٥ ", *["long " * 120] * 6, "a" * 700]
+
+
+def test_windows_lose_nothing(plain: Presidio) -> None:
+    """Anchored recognisers find in windows what they find in whole texts. Scores may lack a word of context that stands far away."""
+    import numpy as np
+
+    analyzers = plain._analyzers
+    assert analyzers is not None
+    rng = random.Random(11)
+    texts = ["".join(rng.choice(_BITS) for _ in range(rng.randint(1, 60))) for _ in range(40)]
+    buffers = Buffers.of(pa.array(texts, pa.large_string()))
+    low, high = buffers.offsets[:-1], buffers.offsets[1:]
+    windows = presidio._windows(buffers)
+    assert len(windows[0]) > 80 and (windows[2] - windows[1]).sum() < 0.8 * len(buffers.data)
+    whole = presidio._asked(analyzers.analyze["anchored"], buffers, (np.arange(len(texts)), low, high, low, high), set())
+    parts = presidio._asked(analyzers.analyze["anchored"], buffers, windows, set())
+    found = [sorted(zip(*(one[place].tolist() for place in range(3)), one[3], strict=True)) for one in (whole, parts)]
+    assert found[0] == found[1] and len(found[0]) > 200
+
+
+def rules(folder: Path, pattern: str, entity: str = "ORGANIZATION", name: str = "ours") -> str:
+    path = folder / f"{name}.yaml"
+    path.write_text(f"""
+recognizers:
+  - name: {name}
+    supported_language: en
+    supported_entity: {entity}
+    patterns:
+      - {{name: one, regex: '{pattern}', score: 0.5}}
+    context: [acme]
+""")
+    return str(path)
+
+
+SLOW = r"EMP-\d{6}|(a|aa)+\$"
+
+
+def test_a_time_out_is_not_nothing_found(tmp_path: Path) -> None:
+    one = finder(rules=rules(tmp_path, SLOW), timeout=0.05)
+    found, unread = seen(one, ["EMP-123456", "a" * 60 + " EMP-123456", "acme EMP-123456"])
+    assert unread == [1]
+    assert found[0] == [("EMP-123456", "ORGANIZATION", 0.5)] and found[2] == [("EMP-123456", "ORGANIZATION", 0.85)]
+
+
+def test_a_document_that_cannot_be_analysed_is_set_aside(tmp_path: Path) -> None:
+    texts = [f"EMP-12345{number} wrote to a{number}@example.com" for number in range(12)]
+    texts[7] = "a" * 60 + " EMP-123456"
+    pq.write_table(pa.table({"text": texts, "title": ["EMP-999999"] * 12}), tmp_path / "in.parquet")
+    (tmp_path / "plan.toml").write_text(f"""
+[find]
+kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
+finders = ["patterns", {{ use = "presidio", rules = "{rules(tmp_path, SLOW)}", timeout = 0.05 }}]
+[[edit]]
+use = "redact"
+kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
+""")
+    settings = sanitize.Settings(seed=1, rows_per_shard=5, workers=1)
+    told = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "plan.toml"), settings=settings)
+    assert told["quarantined"] == 1
+    tables = [pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir())]
+    assert sum(table.num_rows for table in tables) == 11
+    assert "EMP" not in str([table.to_pydict() for table in tables])
+    aside = pa.concat_tables(pq.read_table(path) for path in (tmp_path / "out.private" / "quarantine" / "find").iterdir())
+    assert [(row["doc_no"], row["place"], row["reason"]) for row in aside.to_pylist()] == [(7, "row 7", "not_analysed")]
+
+
+def test_every_pattern_is_watched(plain: Presidio) -> None:
+    """Also after it was at work: a recogniser that compiles its patterns anew would be watched no more."""
+    every = finder(
+        recognizers=["CreditCardRecognizer", "IbanRecognizer", "UrlRecognizer", "UsItinRecognizer"], labels={"US_ITIN": "US_SSN"}
+    )
+    for one in (plain, every):
+        seen(one, ["ann@example.com DE89 3704 0044 0532 0130 00 912-71-1234"])
+        assert one._analyzers is not None
+        for analyze in one._analyzers.analyze.values():
+            for recognizer in analyze.func.__self__.registry.recognizers:
+                assert all(isinstance(pattern.compiled_regex, Watched) for pattern in getattr(recognizer, "patterns", ()))
+
+
+MODULE = '''
+import re
+from presidio_analyzer import EntityRecognizer, RecognizerResult
+
+class Names(EntityRecognizer):
+    """Finds Name and a number, as a model would; fails where it is told to."""
+    def __init__(self, supported_language="en"):
+        super().__init__(supported_entities=["PERSON"], name="Names", supported_language=supported_language)
+    def load(self):
+        pass
+    def analyze(self, text, entities, nlp_artifacts=None):
+        if "fail" in text:
+            raise RuntimeError(text)
+        return [RecognizerResult("PERSON", found.start(), found.end(), 0.9) for found in re.finditer(r"Näme\\d+", text)]
+'''
+
+
+def test_a_recogniser_of_ones_own_sees_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ours_here.py").write_text(MODULE, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    one = finder(recognizers=["ours_here.Names"], chunk=1000, overlap=100)
+    long = "é " * 30 + " ".join(f"Näme{number}" for number in range(2000))
+    found, unread = seen(one, ["Näme1", "so fail", "", long])
+    assert unread == [1]
+    assert found[0] == [("Näme1", "PERSON", 0.9)]
+    assert [value for value, _, _ in found[3]] == [f"Näme{number}" for number in range(2000)]
+
+
+def test_a_spacy_pipeline_by_its_path(tmp_path: Path) -> None:
+    import spacy
+
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ann Roe"}])  # type: ignore[attr-defined]
+    pipeline.to_disk(tmp_path / "pipeline")
+    one = finder(nlp="spacy", model=str(tmp_path / "pipeline"), entities=["PERSON", "EMAIL_ADDRESS"])
+    assert one.kinds == ("PERSON", "EMAIL_ADDRESS") and one.model_sha256
+    assert [found[:2] for found in seen(one, ["é Ann Roe, ann@example.com"])[0][0]] == [
+        ("Ann Roe", "PERSON"),
+        ("ann@example.com", "EMAIL_ADDRESS"),
+    ]
+
+
+def test_a_transformers_model_by_its_path(model: Path) -> None:
+    one = finder(nlp="transformers", model=str(model), labels={"MISC": ""}, entities=["PERSON", "LOCATION"])
+    found = seen(one, ["so Zoë Roe went to Riverton"])[0][0]
+    assert {(value, kind) for value, kind, _ in found} >= {("Riverton", "LOCATION")} and any("Roe" in value for value, _, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"entities": ["PERSON"]}, "no recogniser finds PERSON"),
+        ({"entities": ["EMAIL_ADDRES"]}, "nothing says which kinds EMAIL_ADDRES are"),
+        ({"entities": ["UUID"], "labels": {"UUID": "SECRT"}}, "Did you mean SECRET"),
+        ({"recognizers": ["EmialRecognizer"]}, "Did you mean EmailRecognizer"),
+        ({"recognizers": ["pathlib.Path"]}, "no presidio_analyzer.EntityRecognizer"),
+        ({"recognizers": ["sanitize.finders.presidio.Watched"]}, "cannot be made"),
+        ({"recognizers": ["UuidRecognizer"]}, "say which they are in labels"),
+        ({"model": "somewhere"}, "goes with nlp"),
+        ({"nlp": "spacy"}, "goes with nlp"),
+        ({"nlp": "spacy", "model": "en_core_web_sm"}, "python -m spacy download en_core_web_sm"),
+        ({"nlp": "transformers", "model": "/nowhere"}, "nothing is downloaded"),
+        ({"language": "qq"}, "spaCy cannot open it"),
+        ({"rules": "/nowhere.yaml"}, "no such file"),
+        ({"chunk": 1000, "overlap": 500}, "expected less than half"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(PlanError, match="presidio") as caught:
+        Presidio(use="presidio", **settings).settled().fits()
+    assert said in str(caught.value)
+
+
+def test_rules_that_are_none(tmp_path: Path) -> None:
+    for number, content in enumerate(["- 1", "recognizers: [{name: x}]", "a: [", "recognizers:\n  - {name: a, supported_entity: URL}"]):
+        (tmp_path / f"{number}.yaml").write_text(content)
+        with pytest.raises(PlanError, match="no recognisers can be read"):
+            Analyzers(Presidio(use="presidio", rules=str(tmp_path / f"{number}.yaml")))
+    with pytest.raises(PlanError, match="no recognisers can be read"):
+        Analyzers(Presidio(use="presidio", rules=rules(tmp_path, "(a")))
+
+
+def test_other_rules_are_another_index(tmp_path: Path) -> None:
+    one = Presidio(use="presidio", rules=rules(tmp_path, "a")).settled()
+    assert "presidio-analyzer 2" in one.versions
+    other = Presidio(use="presidio", rules=rules(tmp_path, "b")).settled()
+    assert one.rules_sha256 != other.rules_sha256
+    with pytest.raises(PlanError, match="rules is not what the plan was made with"):
+        one.settled()
+
+
+def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
+    """One of random weights, which finds this and that: what is held is that it opens offline, and finds places of the text."""
+    pytest.importorskip("gliner")
+    import torch
+    from gliner import GLiNER
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, "<<ENT>>", "<<SEP>>", "ann", "roe", "person", "organization", "location", "went", "to", "so"]
+    made = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
+    PreTrainedTokenizerFast(tokenizer_object=made, **names).save_pretrained(tmp_path / "bert")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 128}
+    BertModel(BertConfig(vocab_size=len(pieces), **sizes)).save_pretrained(tmp_path / "bert")
+    GLiNER.from_config({"model_name": str(tmp_path / "bert"), "hidden_size": 32, "max_width": 4, "max_len": 64}).save_pretrained(
+        tmp_path / "gl"
+    )
+    one = finder(nlp="gliner", model=str(tmp_path / "gl"), entities=["PERSON", "EMAIL_ADDRESS"])
+    found = seen(one, ["é so Ann Roe went to ann@example.com"])[0][0]
+    assert ("ann@example.com", "EMAIL_ADDRESS", 1.0) in found
+    assert {"Ann", "Roe"} <= {word for value, kind, _ in found if kind == "PERSON" for word in value.split()}
+
+
+def test_a_plan_that_names_people_wants_more_than_a_blank_pipeline() -> None:
+    names = ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]']
+    for said in ('"presidio"', '{use = "presidio", entities = ["US_SSN"]}'):
+        with pytest.raises(PlanError, match=r"PERSON has no pattern, and none of find.finders finds it; .*presidio .with a model."):
+            load_plan("redact", [*names, f'find.finders=["patterns", {said}]'])
+    assert load_plan("redact", [*names, 'find.finders=["patterns", "presidio", "names"]']).finders[1].use == "presidio"
+
+
+def test_a_recogniser_of_a_users_own_seeks_what_it_says(tmp_path: Path) -> None:
+    assert not Presidio(use="presidio").seeks("LOCATION")
+    (tmp_path / "rules.yml").write_text(
+        "recognizers:\n  - name: Town\n    supported_entity: LOCATION\n    supported_language: en\n"
+        "    patterns:\n      - {name: town, regex: Zyqtown, score: 0.9}\n"
+    )
+    assert Presidio(use="presidio", rules=str(tmp_path / "rules.yml")).seeks("LOCATION")

@@ -1,0 +1,196 @@
+"""Spans that somebody else found. All people in them are invented."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sanitize
+from sanitize.core.arrow_buffers import Buffers, bytes_at, code_points
+from sanitize.core.keys import Key
+from sanitize.core.parts import Column
+from sanitize.errors import InputRefused, PlanError, SanitizeError
+from sanitize.finders.spans import Spans
+
+TEXTS = ["Zoë Roe wrote to Ben.", "", "\U0001f600 Ann Poe, 12 Elm Lane", "a b"]
+IDS = ["m-1", "m-2", "m-3", "m-4"]
+NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "stop_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+SEEN = [(0, "Zoë Roe", "PERSON"), (0, "Ben", "PERSON"), (2, "Ann Poe", "PERSON"), (2, "Elm Lane", "LOCATION")]
+PLACES = [("m-1", 0, 0, 7, "PERSON"), ("m-1", 0, 17, 20, "PERSON"), ("m-3", 2, 2, 9, "PERSON"), ("m-3", 2, 14, 22, "LOCATION")]
+
+
+def lines(rows: list[Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def results(doc_no: int) -> list[dict[str, Any]]:
+    return [{"entity_type": kind, "start": start, "end": stop, "score": 0.75} for _, no, start, stop, kind in PLACES if no == doc_no]
+
+
+OWN = [{"doc_id": doc_id, "start": start, "stop": stop, "kind": kind} for doc_id, _, start, stop, kind in PLACES]
+DOLMA = [
+    {"id": "m-1", "attributes": {"t__t__PERSON": [[0, 7, 1.0], [17, 20, 0.5]], "t__t__doc_count": [[0, 21, 2.0]]}},
+    {"id": "m-3", "attributes": {"t__t__PERSON": [[2, 9, 1.0]], "t__t__LOCATION": [[14, 22, 1.0]]}},
+]
+BY_NO = [{"doc_no": no, "start": start, "end": stop, "kind": kind, "score": 0.5} for _, no, start, stop, kind in PLACES]
+FILES: dict[str, bytes] = {
+    "own.jsonl": lines(OWN),
+    "number.jsonl": lines(BY_NO),
+    "own.csv": b"doc_id,start,stop,kind,score\n" + b"".join(f"{d},{a},{b},{k},0.25\n".encode() for d, _, a, b, k in PLACES),
+    "dolma.jsonl.gz": gzip.compress(lines(DOLMA)),
+    "array.json": json.dumps([results(no) for no in range(4)], indent=1).encode(),
+    "line.json": json.dumps([results(no) for no in range(4)]).encode(),
+    "lines.jsonl": lines([results(no) for no in range(4)]),
+    "objects.jsonl": lines([{"doc_id": f"m-{no + 1}", "results": results(no)} for no in range(4)]),
+}
+
+
+def finder(path: Path, **settings: Any) -> Spans:
+    made = Spans(use="spans", path=str(path), **settings).settled()
+    made.fits()
+    made.open(Key.from_seed(1), None)
+    return made
+
+
+def column(texts: list[str] = TEXTS, first: int = 0) -> Column:
+    numbers = pl.Series(range(first, first + len(texts)), dtype=pl.Int64).to_numpy()
+    ids = pa.array(IDS[first : first + len(texts)], pa.large_string())
+    return Column(pa.array(texts, pa.large_string()), NOTHING, numbers, ids, numbers.astype("int32") * 0)
+
+
+def places(one: Spans, where: Column) -> list[tuple[int, str, str]]:
+    found = one.run(where)
+    texts = where.texts.to_pylist()
+    rows = zip(found.text_no, found.start_byte, found.stop_byte, found.kind, strict=True)
+    return [(int(no), texts[no].encode()[start:stop].decode(), found.kinds[kind]) for no, start, stop, kind in rows]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_layouts(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(FILES[name])
+    one = finder(tmp_path / name)
+    assert places(one, column()) == SEEN
+    # a batch has its own share, and all of them together the whole file
+    parts = [column(TEXTS[:1]), column(TEXTS[1:], 1)]
+    assert [found for part in parts for found in places(one, part)] == SEEN[:2] + [(no - 1, *rest) for no, *rest in SEEN[2:]]
+    assert sum(one.run(part).placed for part in parts) == 4
+    assert one.check(4, 0) == ()
+
+
+def test_bytes_and_parquet(tmp_path: Path) -> None:
+    rows = [("m-1", 0, 8, "PERSON"), ("m-3", 5, 12, "PERSON")]
+    pl.DataFrame(rows, schema=["doc_id", "start", "stop", "kind"], orient="row").write_parquet(tmp_path / "s.parquet")
+    assert places(finder(tmp_path / "s.parquet", unit="bytes"), column()) == [SEEN[0], SEEN[2]]
+
+
+@given(st.lists(st.text(alphabet="aé\u20ac\U0001f600 ", max_size=8), min_size=1, max_size=5), st.data())
+def test_code_points_there_and_back(texts: list[str], data: st.DataObject) -> None:
+    buffers = Buffers.of(pa.array(texts, pa.large_string()))
+    rows = [(no, data.draw(st.integers(0, len(text)))) for no, text in enumerate(texts) for _ in range(2)]
+    text_no, place = (pl.Series(column, dtype=pl.Int64).to_numpy() for column in zip(*rows, strict=True))
+    (at,) = bytes_at(buffers, text_no, place)
+    assert at.tolist() == [len(texts[no][:number].encode()) for no, number in rows]
+    assert code_points(buffers, text_no, buffers.offsets[text_no] + at)[0].tolist() == place.tolist()
+
+
+@pytest.mark.parametrize(
+    ("span", "unit", "said"),
+    [
+        (
+            ("m-1", 15, 22),
+            "code_points",
+            "1 of 2 spans of some documents end beyond their text; the first is span 1 of the file, for document 0",
+        ),
+        (("m-1", 3, 7), "bytes", "inside a character"),
+        (("m-2", 0, 1), "code_points", "end beyond"),
+    ],
+)
+def test_offsets_that_do_not_fit(tmp_path: Path, span: tuple[str, int, int], unit: str, said: str) -> None:
+    doc_id, start, stop = span
+    rows = [("m-1", 0, 2, "PERSON"), (doc_id, start, stop, "PERSON")]
+    pl.DataFrame(rows, schema=["doc_id", "start", "stop", "kind"], orient="row").write_ndjson(tmp_path / "s.jsonl")
+    with pytest.raises(InputRefused) as caught:
+        finder(tmp_path / "s.jsonl", unit=unit).run(column())
+    assert said in str(caught.value)
+    assert "Roe" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("none.jsonl", None, "there is no such file"),
+        ("a.csv", b"doc_id,start,kind\nm-1,1,PERSON\n", "lacks the column stop"),
+        ("a.csv", b"start,stop,kind\n1,2,PERSON\n", "lacks the column doc_id"),
+        ("a.csv", b"doc_id,start,stop,kind\nm-1,4,4,PERSON\n", "1 of 1 spans are none; the first is span 0"),
+        ("a.csv", b"doc_id,start,stop,kind\nm-1,x,4,PERSON\n", "cannot be read as own"),
+        ("a.csv", b"doc_id,start,stop,kind,score\nm-1,1,4,PERSON,7\n", "a score from 0 to 1"),
+        ("a.csv", b"doc_id,doc_no,start,stop,kind\nm-1,1,1,4,PERSON\n", "may not agree"),
+        ("a.csv", b"doc_id,start,stop,kind\nm-1,1,4,QUUX\nm-1,1,4,Xanthippe\n", "which kinds QUUX, 1 labels in small letters are"),
+        ("a.jsonl", b'{"doc_id": "m-1", "start": 0.5, "stop": 4, "kind": "PERSON"}\n', "numbers that are not whole"),
+        ("a.json", b'[[{"entity_type": "PERSON"}]]', "cannot be read as presidio"),
+        ("a.jsonl", b'{"id": 1, "attributes": {"a__b__PERSON": [[1]]}}\n', "cannot be read as dolma"),
+        ("a.parquet", b"PAR1", "cannot be read as own"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(SanitizeError) as caught:
+        finder(tmp_path / name)
+    assert said in str(caught.value)
+    assert "Xanthippe" not in str(caught.value)
+
+
+def test_another_file_is_another_index(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_bytes(FILES["own.jsonl"])
+    one = finder(tmp_path / "s.jsonl")
+    (tmp_path / "s.jsonl").write_bytes(FILES["number.jsonl"])
+    assert Spans(use="spans", path=one.path).settled().sha256 != one.sha256
+    with pytest.raises(PlanError, match="sha256"):
+        Spans(use="spans", path=one.path, sha256=one.sha256).settled()
+
+
+PLAN = """
+[find]
+kinds = ["EMAIL_ADDRESS", "PERSON", "LOCATION"]
+finders = ["patterns", {{ use = "spans", path = "{path}"{more} }}]
+[[edit]]
+use = "redact"
+kinds = ["EMAIL_ADDRESS", "PERSON", "LOCATION"]
+"""
+
+
+def sanitized(folder: Path, rows: list[Any], more: str = "") -> tuple[list[str], dict[str, Any]]:
+    pq.write_table(pa.table({"text": TEXTS, "doc_id": IDS, "title": ["Poe", "", "by Ann Poe", ""]}), folder / "in.parquet")
+    (folder / "s.jsonl").write_bytes(lines(rows))
+    (folder / "plan.toml").write_text(PLAN.format(path=folder / "s.jsonl", more=more))
+    settings = sanitize.Settings(seed=1, rows_per_shard=2, workers=1)
+    told = sanitize.run(folder / "in.parquet", folder / "out", str(folder / "plan.toml"), settings=settings)
+    tables = [pq.read_table(path) for path in sorted((folder / "out" / "data").iterdir())]
+    return [said for table in tables for name in ("text", "title") for said in table[name].to_pylist()], told
+
+
+def test_a_plan_with_spans(tmp_path: Path) -> None:
+    rows = [*OWN, {"doc_id": "m-3", "cell": 1, "start": 3, "stop": 10, "kind": "PERSON"}]
+    texts, told = sanitized(tmp_path, [{"cell": 0, **row} for row in rows])
+    assert texts[0] == "[PERSON-1] wrote to [PERSON-2]." or texts[0] == "[PERSON] wrote to [PERSON]."
+    assert "Ann Poe" not in " ".join(texts) and "Elm Lane" not in " ".join(texts)
+    assert told["by_kind"]["PERSON"]["replaced"] == 4
+
+
+def test_spans_of_other_documents_stop_the_run_unless_they_may(tmp_path: Path) -> None:
+    rows = [*OWN, {"doc_id": "m-9", "start": 0, "stop": 1, "kind": "PERSON"}]
+    with pytest.raises(InputRefused, match="1 of 5 spans name documents or cells that are not here; nothing was published"):
+        sanitized(tmp_path, rows)
+    assert not (tmp_path / "out").exists()
+    _, told = sanitized(tmp_path, rows, ", subset = true")
+    assert any("1 of 5 spans name documents" in note for note in told["notes"])

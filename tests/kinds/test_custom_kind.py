@@ -1,0 +1,538 @@
+"""Kinds that a plan brings: what they take and refuse, and that they are kinds like any other in every room."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sanitize.cli import main
+from sanitize.core.keys import Draws, Key
+from sanitize.engines.local import Local
+from sanitize.errors import PlanError, UsageError
+from sanitize.inspection import sql_api
+from sanitize.inspection.reproduction import replay
+from sanitize.inspection.rule_tests import rules
+from sanitize.kinds.custom_kind import CHECKS, Custom
+from sanitize.kinds.kind import bringing, every_kind
+from sanitize.kinds.pattern_check import fault
+from sanitize.pipeline.erasure.subject import subject
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.pipeline.streaming.stream import Options, pipe, stream
+from sanitize.plans.detection_spec import Sought
+from sanitize.plans.plan import load_plan
+from sanitize.stages.scanner import Seeker
+from sanitize.verification.leak_check import check
+
+KEY = Key.from_seed(5)
+STAFF = {"name": "STAFF_ID", "pattern": r"EMP-[0-9]{6}"}
+
+
+def found(texts: list[str], *customs: dict[str, Any], skipped: bool = False) -> Any:
+    """(kind, value, score) of what is found in some texts, by text, as far as it is of the plan's own kinds."""
+    own = tuple(Custom(**one) for one in customs)
+    with bringing(own):
+        seeker = Seeker(KEY, Sought(customs=own))
+        told = seeker.run(pa.array(texts, pa.large_string()))
+    names = [kind.name for kind in seeker.kinds]
+    if skipped:
+        return {(names[kind], reason): times for (kind, reason), times in told.skipped.items()}
+    assert told.score is not None
+    spans: list[list[tuple[str, str, float]]] = [[] for _ in texts]
+    for no, start, stop, low, high, which, score in zip(
+        told.text_no, told.start, told.stop, told.start_byte, told.stop_byte, told.which, told.score, strict=True
+    ):
+        value = told.distinct.value[which].as_py()
+        assert texts[no][start:stop] == value == texts[no].encode()[low:high].decode()
+        name = names[told.distinct.kind[which]]
+        if name in [one.name for one in own]:
+            spans[no].append((name, value, round(float(score), 2)))
+    return spans
+
+
+def values(text: str, **custom: Any) -> list[str]:
+    return [value for _, value, _ in found([text], {"name": "OWN", **custom})[0]]
+
+
+# ---- what is found ----
+
+TAKES: list[tuple[str, dict[str, Any], str, list[str]]] = [
+    ("a pattern", {"pattern": "EMP-[0-9]{6}"}, "EMP-123456, (EMP-654321)", ["EMP-123456", "EMP-654321"]),
+    ("not inside a word", {"pattern": "EMP-[0-9]{6}"}, "EMP-1234567 TEMP-123456 EMP-123456_", []),
+    ("inside words where it may", {"pattern": "EMP-[0-9]{6}", "inside_words": True}, "TEMP-1234567", ["EMP-123456"]),
+    ("beside other letters", {"pattern": "EMP-[0-9]{6}"}, "工号EMP-123456已 éEMP-123456", ["EMP-123456", "EMP-123456"]),
+    ("flags and groups", {"pattern": "(?i)(emp|staff)-([0-9]+)"}, "Emp-1 STAFF-22", ["Emp-1", "STAFF-22"]),
+    ("in the text as it is", {"pattern": "[0-9]{8}"}, "call 212-555-0187 or 12345678", ["12345678"]),
+    ("words", {"words": ["Blue Heron", "Falcon"]}, "blue heron, FALCON; Falcons, Falcon's", ["blue heron", "FALCON", "Falcon"]),
+    ("words over lines", {"words": ["Blue Heron"]}, "Blue\n  Heron", ["Blue\n  Heron"]),
+    ("words in full width", {"words": ["Falcon"]}, "ＦＡＬＣＯＮ", ["ＦＡＬＣＯＮ"]),
+    ("words beyond ASCII", {"words": ["Müller Straße"]}, "MÜLLER STRASSE müller straße", ["MÜLLER STRASSE", "müller straße"]),
+    ("words in composed letters", {"words": ["Re\u0301ne\u0301 O\u0308st"]}, "R\u00e9n\u00e9 \u00d6st", ["R\u00e9n\u00e9 \u00d6st"]),
+    (
+        "words with accents of their own",
+        {"words": ["R\u00e9n\u00e9"], "case": "exact"},
+        "Re\u0301ne\u0301 re\u0301ne\u0301",
+        ["Re\u0301ne\u0301"],
+    ),
+    ("words without blanks around", {"words": ["蓝鹭"]}, "项目蓝鹭已完成", ["蓝鹭"]),
+    ("words as spelled", {"words": ["Falcon"], "case": "exact"}, "Falcon falcon FALCON Falcon", ["Falcon", "Falcon"]),
+    ("words inside words", {"words": ["falcon"], "inside_words": True}, "Falcons", ["Falcon"]),
+    ("the longer word", {"words": ["York", "New York"]}, "New York, York", ["New York", "York"]),
+    ("both", {"pattern": "P-[0-9]+", "words": ["Falcon"]}, "P-7 falcon", ["P-7", "falcon"]),
+    ("luhn", {"pattern": "[0-9]{4} ?[0-9]{4}", "check": "luhn"}, "1234 5674 1234 5675", ["1234 5674"]),
+    ("verhoeff", {"pattern": "[0-9]{4}", "check": "verhoeff"}, "2363 2364", ["2363"]),
+    ("mod11_10", {"pattern": "[0-9]{11}", "check": "mod11_10"}, "86095742719 86095742718", ["86095742719"]),
+    ("mod97", {"pattern": "[A-Z]{2}[0-9]{4}", "check": "mod97"}, "AB1200 AB1281 AB1213", ["AB1281"]),
+    ("context before", {"pattern": "[0-9]{4}", "context": ["pin code"]}, "the PIN  code is 2001. " + "x " * 60 + "in 2001", ["2001"]),
+    ("context behind", {"pattern": "[0-9]{4}", "context": ["工号"]}, "2001 是工号 " + "x " * 60 + "2001", ["2001"]),
+    ("context is whole words", {"pattern": "[0-9]{4}", "context": ["pin"]}, "spinning 2001", []),
+    ("no empty match", {"pattern": "(?:a+|b)"}, "aa b c", ["aa", "b"]),
+]
+
+
+@pytest.mark.parametrize(("_case", "custom", "text", "wanted"), TAKES, ids=[case[0] for case in TAKES])
+def test_what_is_found(_case: str, custom: dict[str, Any], text: str, wanted: list[str]) -> None:
+    assert values(text, **custom) == wanted
+    # at the edges of a text, and after one that is null or empty
+    own = {"name": "OWN", **custom}
+    assert [[value for _, value, _ in spans] for spans in found(["", text, text], own)] == [[], wanted, wanted]
+
+
+def test_a_context_ends_with_its_text() -> None:
+    assert found(["the pin", "2001", "pin"], {"name": "OWN", "pattern": "[0-9]{4}", "context": ["pin"]}) == [[], [], []]
+
+
+def test_how_sure_a_match_is() -> None:
+    custom = {"name": "OWN", "pattern": "[0-9]{4}"}
+    far = " x" * 60
+    assert found([f"pin 2001{far} 2002"], {**custom, "score": 0.4}) == [[("OWN", "2001", 0.4), ("OWN", "2002", 0.4)]]
+    assert found([f"pin 2001{far} 2002"], {**custom, "context": ["pin"], "score": 0.4}) == [[("OWN", "2001", 1.0), ("OWN", "2002", 0.4)]]
+
+
+def test_what_is_refused_is_counted() -> None:
+    custom = {"name": "OWN", "pattern": "[0-9]{4} [0-9]{4}", "check": "luhn", "context": ["member"]}
+    texts = ["member 1234 5674", "1234 5674", "member 1234 5675 or 1234 56741"]
+    told = found(texts, custom, skipped=True)
+    assert {why: times for why, times in told.items() if why[0] == "OWN"} == {
+        (custom["name"], why): 1 for why in ("luhn", "context", "boundary")
+    }
+
+
+def test_who_has_what_several_claim() -> None:
+    """Of equally sure and long ones the plan's own; of two of the plan's the longer, then the first; one inside another is both."""
+    card = {"name": "LOYALTY", "pattern": "4[0-9]{3}(?: [0-9]{4}){3}"}
+    assert found(["4111 1111 1111 1111"], card) == [[("LOYALTY", "4111 1111 1111 1111", 1.0)]]
+    assert found(["4111 1111 1111 1111"], card, skipped=True) == {("CREDIT_CARD", "overlap"): 1}
+    assert found(["4111 1111 1111 1111"], {**card, "score": 0.5}) == [[]]
+    assert found(["write EMP-123456@example.com"], STAFF) == [[("STAFF_ID", "EMP-123456", 1.0)]]
+    one, two = {"name": "ONE", "pattern": "A-[0-9]+"}, {"name": "TWO", "pattern": "A-[0-9]+(?:-[0-9]+)?"}
+    assert found(["A-1 A-1-2"], one, two) == [[("ONE", "A-1", 1.0), ("TWO", "A-1-2", 1.0), ("ONE", "A-1", 1.0)]]
+
+
+def test_a_kind_is_there_as_long_as_its_plan_works() -> None:
+    with bringing((Custom(**STAFF),)):
+        assert list(every_kind())[-1] == "STAFF_ID" and every_kind()["STAFF_ID"].name == "STAFF_ID"
+        with bringing((Custom(name="OTHER", words=("Falcon",)),)):
+            assert "STAFF_ID" not in every_kind() and "OTHER" in every_kind()
+        assert "OTHER" not in every_kind()
+    assert "STAFF_ID" not in every_kind()
+
+
+def kinds_there(_: int) -> tuple[int, str]:
+    return os.getpid(), list(every_kind())[-1]
+
+
+def test_a_worker_knows_the_kinds_of_its_task_and_no_others(tmp_path: Path) -> None:
+    engine = Local(workers=2, spill=tmp_path)
+    try:
+        with bringing((Custom(**STAFF),)):
+            first = [done.result for done in engine.map_shards(kinds_there, [0, 1])]
+        second = [done.result for done in engine.map_shards(kinds_there, [0, 1])]
+    finally:
+        engine.close()
+    assert {name for _, name in first} == {"STAFF_ID"} and os.getpid() not in dict(first)
+    assert {name for _, name in second} == {list(every_kind())[-1]}
+
+
+# ---- identity and stand-ins ----
+
+
+@pytest.mark.parametrize(
+    ("normal", "same", "others"),
+    [
+        ("exact", ["Ab-12"], ["AB-12", "ab12"]),
+        ("casefold", ["Ab-12", "AB-12", "ａb-12"], ["ab12", "ab- 12"]),
+        ("casefold", ["Blue Heron", "blue\n heron"], ["blueheron"]),
+        ("digits", ["12-34", "1 2 3 4"], ["124"]),
+        ("digits", ["Ab", "AB"], ["b"]),
+        ("compact", ["Ab-12", "AB 12"], ["a12"]),
+    ],
+)
+def test_what_makes_two_spellings_one_value(normal: Any, same: list[str], others: list[str]) -> None:
+    forms = Custom(name="OWN", pattern="x", normal=normal).kind().normalise(pl.Series(same + others)).to_list()
+    assert len(set(forms[: len(same)])) == 1 and not set(forms[: len(same)]) & set(forms[len(same) :])
+
+
+def stand_ins(custom: Custom, value: str, times: int = 40) -> list[str]:
+    ids = pa.array([f"d{no}" for no in range(times)]).dictionary_encode()
+    draws = Draws.of(KEY, "test", ids, pl.Series([0] * times).to_numpy().astype("int32"), pl.Series([0] * times).to_numpy())
+    return custom.kind().fake(pl.Series("v", [value] * times), draws, False).to_list()
+
+
+@pytest.mark.parametrize(
+    ("custom", "value", "shape"),
+    [
+        ({"pattern": "EMP-[0-9]{6}"}, "EMP-123456", r"EMP-\d{6}"),
+        ({"pattern": "[A-Z]{2}[0-9]{3}[a-z]"}, "QX123a", r"[A-Z]{2}\d{3}[a-z]"),
+        ({"pattern": "[0-9a-f]{12}"}, "deadbeef0123", "[0-9a-f]{12}"),
+        ({"pattern": "ID_[a-z]{6}"}, "ID_abcdef", "[A-Z]{2}_[a-z]{6}"),  # no redrawing of the whole is an ID_: its shape then
+        ({"pattern": "[0-9]{4} ?[0-9]{4}", "check": "luhn"}, "1234 5674", r"\d{4} \d{4}"),
+        ({"pattern": "[A-Z]{3}[0-9]{6}", "check": "mod97"}, "ABC123429", r"[A-Z]{3}\d{6}"),
+        ({"words": ["Blue Heron"]}, "Blue Heron", "[A-Z][a-z]{3} [A-Z][a-z]{4}"),
+        ({"words": ["蓝鹭"]}, "蓝鹭", "[a-z]{2}"),
+        ({"words": ["№ ★"]}, "№ ★", "[a-z]{6}"),
+        ({"pattern": "E[0-9]", "replacement": "EMP-{digits:6}/{hex:2}{capitals:1}{letters:1}"}, "E1", r"EMP-\d{6}/[0-9a-f]{2}[A-Z][a-z]"),
+    ],
+)
+def test_a_stand_in_has_the_shape_and_not_the_value(custom: dict[str, Any], value: str, shape: str) -> None:
+    own = Custom(name="OWN", **custom)
+    made = stand_ins(own, value)
+    assert len(set(made)) > 20 and value not in made
+    assert not [one for one in made if not re.fullmatch(shape, one)]
+    if own.check:
+        assert own.takes(pl.Series(made)).all()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@given(data=st.data())
+@settings(max_examples=8, deadline=None)
+def test_a_check_holds_for_what_it_fitted_and_sees_a_wrong_digit(name: str, data: st.DataObject) -> None:
+    own = Custom(name="OWN", words=("x7",), check=name)
+    digits = data.draw(st.text("0123456789", min_size=4, max_size=18))
+    fitted = own._fitted(pl.Series([digits]))[0]
+    assert own.takes(pl.Series([fitted])).all()
+    place = data.draw(st.integers(0, len(fitted) - 1))
+    wrong = fitted[:place] + str((int(fitted[place]) + data.draw(st.integers(1, 9))) % 10) + fitted[place + 1 :]
+    assert not own.takes(pl.Series([wrong])).any()  # each of these checks sees every single wrong digit
+
+
+# ---- what may stand in a pattern, and in a plan ----
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\bEMP-[0-9]{6}\b",
+        "(?i)emp-[0-9]+?",
+        r"[(?=)]\(\?=",
+        r"[[:alpha:]\]]{2,}\p{Greek}",
+        "a{1,5000}",
+        "(?P<part>a)(?<other>b)",
+        "(?:[0-9]{1,4} ?){1,6}x",
+        "(?s)BEGIN.+?END",
+        "[A-Z][a-z]+",
+    ],
+)
+def test_a_good_pattern(pattern: str) -> None:
+    assert fault(pattern) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("a(?=b)", "character 2 looks around, which takes more than linear time; take it out"),
+        ("(?<!b)a", "character 1 looks around"),
+        (r"(a)\1", "character 4 refers back to a group"),
+        ("(?P<x>a)(?P=x)", "character 9 refers back to a group"),
+        ("(?>a)b", "character 1 is an atomic group"),
+        ("a++", "character 3 makes a repetition possessive"),
+        ("a{2}+", "character 5 makes a repetition possessive"),
+        ("(a)?(?(1)b|c)", "character 5 is a condition on a group"),
+        ("(?x) a # b", "character 1 is the verbose flag"),
+        (r"a\Z", r"character 2 is the end of the text in another dialect; write \z"),
+        ("(a{1,1000}){1,1000}", "come to 1,000,000 steps, more than 10,000"),
+        ("(?:x|(?:ab{1,300}c){2}){1,300}", "steps, more than 10,000"),
+        (r"\w{1,900}", "larger than 10 MB"),
+        ("[0-9", "character 1: unclosed character class"),
+        ("a{3,2}", "character 2: invalid repetition count range"),
+        (r"\p{Foo}", "character 1: Unicode property not found"),
+        ("a*", "matches where nothing stands"),
+        ("a|", "matches where nothing stands"),
+        (r"\b", "matches where nothing stands"),
+        (r"(?m)^|x", "matches where nothing stands"),
+        (r"\B", "matches where nothing stands"),
+        ("(?s).+", "matches all of a text of words"),
+        (r"[\s\S]{1,9}", "matches all of a text of words"),
+        ("[^0-9]+", "matches all of a text of words"),
+        (r"\A(?s:.+)\z", "matches all of a text of words"),
+        (r"\s+|\w+", "matches all of a text of words"),
+    ],
+)
+def test_a_pattern_that_is_refused(pattern: str, said: str) -> None:
+    assert said in (fault(pattern) or "")
+
+
+@given(pattern=st.text("ab()[]{}|*+?^$\\\\.,-123=:<>!PQ\n", max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_said_to_be_a_pattern_is_refused_or_runs_and_matches_something(pattern: str) -> None:
+    if pattern and fault(pattern) is None:
+        every = pl.Series(["", "a", "ab 12", "\n", "aab\n1-2"]).str.extract_all(pattern).explode().drop_nulls()
+        assert not every.eq("").any()
+
+
+def plan_file(folder: Path, *customs: dict[str, Any], edit: str = "redact", more: str = "", leave: list[str] | None = None) -> str:
+    names = [one["name"] for one in customs]
+    tables = "".join("[[kind]]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in one.items()) for one in customs)
+    text = (
+        f"leave = {json.dumps(leave or [])}\n[find]\nkinds = {json.dumps(['EMAIL_ADDRESS', *names])}\n{more}\n{tables}"
+        f'[[edit]]\nuse = "{edit}"\nkinds = {json.dumps(["EMAIL_ADDRESS", *(name for name in names if name not in (leave or []))])}\n'
+    )
+    (folder / "own.toml").write_text(text, "utf-8")
+    return str(folder / "own.toml")
+
+
+@pytest.mark.parametrize(
+    ("customs", "said"),
+    [
+        ([{"name": "staff", "words": ["Zyq"]}], "kind[0].name: expected up to 40 capital letters"),
+        ([{"name": "US_SSN", "words": ["Zyq"]}], "kind[0].name = US_SSN: is a kind of the house already"),
+        ([{"name": "DE_TAX_ID", "words": ["Zyq"]}], "kind[0].name = DE_TAX_ID: is a kind of the house already"),
+        ([STAFF, STAFF], "kind[1].name = STAFF_ID: stands there twice"),
+        ([{"name": "OWN"}], "kind[0]: OWN has neither pattern nor words"),
+        ([{"name": "OWN", "pattern": "(?=Zyq)a"}], "kind[0].pattern: character 1 looks around"),
+        ([{"name": "OWN", "words": ["Zyq", " "]}], "kind[0].words: entry 2 is empty"),
+        ([{**STAFF, "context": ["x"]}], "kind[0].context: entry 1 is empty, or a single letter"),
+        ([{**STAFF, "check": "luhm"}], "kind[0].check = 'luhm': there is no such check; known: luhn, mod11_10, mod97, verhoeff."),
+        ([{**STAFF, "normal": "upper"}], "kind[0].normal: expected 'exact', 'casefold', 'digits' or 'compact'"),
+        ([{**STAFF, "score": 2}], "kind[0].score: expected 1.0 or less"),
+        ([{**STAFF, "replacement": "EMP-{digits:3}"}], "kind[0].replacement: gives 1000 stand-ins"),
+        ([{**STAFF, "replacement": "EMP-{digit:6}"}], "kind[0].replacement: holds a field that is none"),
+        ([{**STAFF, "replacement": "EMP-{digits:6"}], "kind[0].replacement: holds a brace without its other half"),
+        ([{**STAFF, "words_file": "gone.txt"}], "kind[0].words_file: cannot be read (FileNotFoundError)"),
+        ([{**STAFF, "patern": "x"}], "kind[0].patern: unknown key"),
+        ([{**STAFF, "words": "Zyq"}], "kind[0].words: expected a list in brackets"),
+    ],
+)
+def test_a_kind_that_cannot_be_is_refused(tmp_path: Path, customs: list[dict[str, Any]], said: str) -> None:
+    with pytest.raises(PlanError, match="^own.toml: " + re.escape(said)) as caught:
+        load_plan(plan_file(tmp_path, *customs))
+    assert "Zyq" not in str(caught.value)
+
+
+def test_a_plan_decides_about_its_own_kinds_too(tmp_path: Path) -> None:
+    path = plan_file(tmp_path, STAFF)
+    for change, said in (
+        ('edit.0.kinds=["EMAIL_ADDRESS"]', "STAFF_ID is found, but no editor takes it"),
+        ('find.kinds=["EMAIL_ADDRESS"]', r"kind\[0\] is STAFF_ID, which is not in find.kinds"),
+        ('find.finders=["names"]', 'find.finders lacks "patterns"'),
+        ("kind=[]", "find.kinds: there is no kind 'STAFF_ID'"),
+        ('find.allow={STAF_ID = ["x"]}', "there is no kind 'STAF_ID'.*Did you mean STAFF_ID"),
+    ):
+        with pytest.raises(PlanError, match=said):
+            load_plan(path, [change])
+    plan = load_plan(path)
+    assert plan.checked == ["EMAIL_ADDRESS", "STAFF_ID"] and [one.name for one in plan.sought.customs] == ["STAFF_ID"]
+
+
+def test_what_decides_what_comes_out_is_in_the_hash_and_no_value_is_published(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("Blue Heron\n\n Falcon \nBlue Heron\n", "utf-8")
+    one = {**STAFF, "words": ["Kestrel"], "words_file": "list.txt", "examples": ["EMP-123456"]}
+    plan = load_plan(plan_file(tmp_path, one))
+    assert plan.customs[0].words == ("Kestrel", "Blue Heron", "Falcon") and not plan.customs[0].words_file
+    shown = json.dumps(plan.shown())
+    assert plan.shown()["kind"][0]["words"] == 3 and not [word for word in ("Kestrel", "Heron", "Falcon", "123456") if word in shown]
+    assert load_plan(plan_file(tmp_path, {**one, "examples": []})).hash() == plan.hash()
+    for change in ({"words": []}, {"check": "luhn"}, {"replacement": "{digits:6}"}, {"score": 0.5}, {"case": "exact"}):
+        assert load_plan(plan_file(tmp_path, {**one, **change})).hash() != plan.hash()
+    (tmp_path / "list.txt").write_text("Osprey\n", "utf-8")
+    assert load_plan(plan_file(tmp_path, one)).hash() != plan.hash()
+
+
+# ---- a kind like any other ----
+
+TEXTS = [
+    "EMP-123456 wrote to ann@example.com about blue  heron; EMP-654321@example.org too.",
+    "Again EMP-123456, ＥＭＰ-123456 and emp-654321: BLUE HERON.",
+    "EMP-654321, EMP-777777 and EMP-123456 of Blue Heron",
+]
+PROJECT = {"name": "PROJECT", "words": ["Blue Heron"]}
+TOLD = Settings(seed=1, workers=1, rows_per_shard=2)
+
+
+def corpus(folder: Path, texts: list[str] = TEXTS) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "in.jsonl").write_text(
+        "".join(json.dumps({"doc_id": f"d{no}", "text": text}) + "\n" for no, text in enumerate(texts)), "utf-8"
+    )
+    return folder / "in.jsonl"
+
+
+def texts_of(out: Path) -> list[str]:
+    return pl.concat([pl.read_parquet(path) for path in sorted((out / "data").glob("*.parquet"))])["text"].to_list()
+
+
+def test_a_run_keeps_firsts_counts_checks_and_can_be_asked(tmp_path: Path) -> None:
+    """Through find, vault, rmft, redact and verify, with workers of their own; then every verb that reads what is left."""
+    source = corpus(tmp_path)
+    plan = load_plan(plan_file(tmp_path, STAFF, PROJECT, edit="rmft"))
+    plan = load_plan(str(tmp_path / "own.toml"), ["edit.0.kinds=['EMAIL_ADDRESS', 'STAFF_ID']", "leave=['PROJECT']"])
+    two = Settings(seed=1, workers=2, rows_per_shard=1)
+    told = run([source], tmp_path / "out", plan, settings=two)
+    assert (told["leaks"], told["kept_originals"], told["by_kind"]["PROJECT"]["left"]) == (0, 5, 3)
+    counts = told["by_kind"]["STAFF_ID"]
+    # what stands there in full width and in small letters is another spelling, which the leak check swept
+    assert (counts["occurrences"], counts["values"], counts["kept"], told["verify"]["swept"]) == (8, 3, 3, 2)
+    texts = texts_of(tmp_path / "out")
+    assert [text.count("EMP-123456") for text in texts] == [1, 0, 0] and "EMP-654321" in texts[0] and "EMP-777777" in texts[2]
+    made = re.findall(r"EMP-[0-9]{6}", " ".join(texts))
+    assert len(made) == len(set(made)) == 7 and not re.search("[Ee]mp-654321|ＥＭＰ", " ".join(texts))
+    assert texts == (run([source], tmp_path / "again", plan, settings=TOLD) and texts_of(tmp_path / "again"))
+    assert check(tmp_path / "out")["leaks"] == 0
+    work = tmp_path / "out.private"
+    assert sql_api.top(work, "STAFF_ID")["occurrences"].to_list() == [3, 2, 1]  # what was swept is none of the index
+    with pytest.raises(UsageError, match="Did you mean STAFF_ID"):
+        sql_api.top(work, "STAF_ID")
+    assert subject(work, ["EMP-123456"])["occurrences"] == 3
+    manifest = (tmp_path / "out" / "manifest.json").read_text()
+    assert "Blue Heron" not in manifest and '"words": 1' in manifest
+
+
+@pytest.mark.parametrize("edit", ["redact", "pseudonymize", "rmft"])
+def test_every_editor_takes_them(tmp_path: Path, edit: str) -> None:
+    source = corpus(tmp_path)
+    plan = load_plan(plan_file(tmp_path, STAFF, PROJECT, edit=edit), ["edit.0.keep=0"] if edit == "rmft" else [])
+    told = run([source], tmp_path / "out", plan, settings=TOLD)
+    texts = " ".join(texts_of(tmp_path / "out"))
+    assert told["leaks"] == 0 and told["kept_originals"] == 0
+    assert not re.search(r"123456|654321|777777|[Bb](?i:lue\s+heron)", texts)
+    if edit == "redact":
+        assert texts.count("[STAFF_ID]") == 7 and texts.count("[PROJECT]") == 3
+    if edit == "pseudonymize":
+        first, again = re.findall(r"EMP-[0-9]{6}", texts)[0], re.findall(r"EMP-[0-9]{6}", texts)[2]
+        assert first == again  # the same value, the same pseudonym
+
+
+def test_a_changed_kind_makes_the_index_anew_and_a_changed_replacement_does_not(tmp_path: Path) -> None:
+    source, work = corpus(tmp_path), tmp_path / "work"
+
+    def notes(**change: Any) -> str:
+        plan = load_plan(plan_file(tmp_path, {**STAFF, **change}))
+        out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
+        return " ".join(run([source], out, plan, work, TOLD).get("notes", []))
+
+    assert notes() == ""
+    assert "made with" not in notes(replacement="S-{digits:6}", examples=["EMP-123456"])
+    assert "made with other kinds of the plan's own; it is made again" in notes(pattern="EMP-[0-9]{5,6}")
+    assert "other kinds of the plan's own" in notes(pattern="EMP-[0-9]{5,6}", words=["Falcon"])
+
+
+def test_a_plan_chooses_among_them(tmp_path: Path) -> None:
+    custom = {"name": "PIN", "pattern": "[0-9]{4}", "context": ["pin"], "score": 0.3}
+    source = corpus(tmp_path, ["my pin is 2001" + " x" * 60 + " in 2002", "pin 2003"])
+    more = '[find.allow]\nPIN = ["2003"]\n[find.min_score]\nPIN = 0.5\n'
+    run([source], tmp_path / "out", load_plan(plan_file(tmp_path, custom, more=more)), settings=TOLD)
+    assert texts_of(tmp_path / "out") == ["my pin is [PIN]" + " x" * 60 + " in 2002", "pin 2003"]
+
+
+def test_a_stream_does_what_a_run_does(tmp_path: Path) -> None:
+    source = corpus(tmp_path)
+    plan = load_plan(plan_file(tmp_path, STAFF, PROJECT, {"name": "MAY", "words": ["May"], "case": "exact"}))
+    rows = [json.loads(line) for line in source.read_text("utf-8").splitlines()]
+    rows[2]["text"] += " May may"
+    wanted = [
+        "[STAFF_ID] wrote to [EMAIL_ADDRESS] about [PROJECT]; [EMAIL_ADDRESS] too.",
+        "Again [STAFF_ID], [STAFF_ID] and [STAFF_ID]: [PROJECT].",
+        "[STAFF_ID], [STAFF_ID] and [STAFF_ID] of [PROJECT] [MAY] may",
+    ]
+    there = []
+    for row in stream(iter(rows), plan, seed=1, rows=2):
+        there.append(row["text"])
+        assert "STAFF_ID" not in every_kind()  # the caller's kinds are as they were
+    other = next(iter(stream(iter(rows), "redact", seed=1)))
+    assert "EMP-123456" in other["text"]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    run([source], tmp_path / "out", plan, settings=TOLD)
+    pipe([source], tmp_path / "out.jsonl", plan, None, Options(seed=1, workers=2, rows=2))
+    piped = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert (there, texts_of(tmp_path / "out"), piped) == (wanted,) * 3
+
+
+def test_a_replay_makes_it_again_unless_values_are_missing(tmp_path: Path) -> None:
+    source = corpus(tmp_path)
+    run(
+        [source],
+        tmp_path / "out",
+        load_plan(plan_file(tmp_path, {**STAFF, "examples": ["EMP-123456"], "inside_words": True})),
+        settings=TOLD,
+    )
+    told = replay(tmp_path / "out", source, tmp_path / "again", workers=1)
+    assert told["same"] and told["published"] and not told["notes"]
+    run([source], tmp_path / "listed", load_plan(plan_file(tmp_path, PROJECT)), settings=TOLD)
+    with pytest.raises(UsageError, match=r"a \[\[kind\]\] lists words, which no manifest holds"):
+        replay(tmp_path / "listed", source, tmp_path / "third")
+
+
+IDS = st.integers(0, 40).map(lambda no: f"EMP-{no * 24_391:06}")
+PIECES = st.lists(
+    st.one_of(IDS, IDS, st.sampled_from(["blue heron", "Blue\nHeron", "é", "x", "EMP-12", "ann@example.com", "工号"])), max_size=8
+)
+
+
+@given(texts=st.lists(PIECES.map(" ".join), min_size=1, max_size=5), keep=st.integers(0, 1))
+@settings(max_examples=5, deadline=None)
+def test_no_value_is_left_behind(tmp_path_factory: pytest.TempPathFactory, texts: list[str], keep: int) -> None:
+    """After a run every value stands as often as the plan keeps it, and what stands instead is no value of the corpus."""
+    folder = tmp_path_factory.mktemp("law")
+    plan = load_plan(plan_file(folder, STAFF, PROJECT, edit="rmft"), [f"edit.0.keep={keep}"])
+    run([corpus(folder, texts)], folder / "out", plan, settings=Settings(seed=1, workers=1))
+    before, after = "\n".join(texts), "\n".join(texts_of(folder / "out"))
+    for value in set(re.findall("EMP-[0-9]{6}", before)):
+        assert len(re.findall(value, after)) == keep
+    heron = re.compile(r"(?i)blue\s+heron")
+    assert len(heron.findall(after)) == min(keep, len(heron.findall(before)))
+
+
+# ---- sanitize rules test ----
+
+
+def test_rules_are_tried_on_their_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    good = {**STAFF, "examples": ["EMP-123456", "EMP-000000"], "counter_examples": ["EMP-12", "TEMP-1234567"]}
+    pin = {"name": "PIN", "pattern": "[0-9]{4}", "context": ["pin"], "examples": ["pin: 2001"], "counter_examples": ["2001"]}
+    assert rules(load_plan(plan_file(tmp_path, good, pin)))["failed"] == []
+    bad = {
+        "name": "CODE",
+        "pattern": "[0-9]{4} ?[0-9]{4}",
+        "check": "luhn",
+        "examples": ["1234 5674", "1234 5675", "nothing", "12345674x", "1234 5674 and"],
+        "counter_examples": ["a 1234 5674", "1234"],
+    }
+    loses = {"name": "LOSES", "pattern": "4111[0-9 ]+", "score": 0.1, "examples": ["4111 1111 1111 1111"]}
+    path = plan_file(tmp_path, bad, pin, loses)
+    told = rules(path)
+    assert told["tried"] == 10
+    assert [(one["kind"], one["list"], one["entry"], one["why"]) for one in told["failed"]] == [
+        ("CODE", "examples", 1, "its check (luhn) refuses it"),
+        ("CODE", "examples", 2, "nothing in it matches"),
+        ("CODE", "examples", 3, "a letter or digit adjoins it; give the kind inside_words = true if it may stand so"),
+        ("CODE", "examples", 4, "only characters 1 to 9 of 13 are taken"),
+        ("CODE", "counter_examples", 0, "characters 3 to 11 of 11 are taken"),
+        ("LOSES", "examples", 0, "another kind has it"),
+    ]
+    for arguments, code in ((["rules", "test", path, "--json"], 2), (["rules", "test", "rmft"], 0), (["rules", "tset", path], 2)):
+        monkeypatch.setattr("sys.argv", ["sanitize", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        assert (ended.value.code or 0) == code
+        out, err = capsys.readouterr()
+        assert "1234 567" not in out + err and "4111" not in out + err
+        if "--json" in arguments:
+            assert json.loads(out) == json.loads(json.dumps(told)) and "6 of 10 examples come out otherwise" in err

@@ -1,0 +1,38 @@
+"""The layout of the packages: what import-linter and ruff do not check. The layers themselves are contracts in pyproject.toml."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sanitize
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = {"kinds", "countries", "readers", "finders", "droppers", "editors", "formats", "engines", "plans", "commands"}
+
+
+def test_packages_are_small() -> None:
+    """At most 14 modules a package, plugin folders excepted, and about 20 entries below `sanitize/`."""
+    packages = [path.parent for path in (ROOT / "sanitize").rglob("__init__.py")]
+    counts = {package.name: len(list(package.glob("*.py"))) - 1 for package in packages if package.name not in PLUGINS}
+    assert {name: count for name, count in counts.items() if count > 14} == {}
+    assert len({entry.name for entry in (ROOT / "sanitize").iterdir()} - {"__pycache__"}) <= 23
+
+
+def test_no_package_has_the_name_of_a_public_function() -> None:
+    names = {module.name for module in pkgutil.iter_modules(sanitize.__path__)}
+    assert names.isdisjoint(sanitize.__all__)
+
+
+def test_the_tests_shadow_no_package() -> None:
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+@pytest.mark.parametrize("module", ["sanitize.finders.patterns", "sanitize.pipeline.run", "sanitize.pipeline.streaming.stream"])
+def test_importing_a_module_hides_no_public_function(module: str) -> None:
+    code = f"import {module}, sanitize; assert all(callable(getattr(sanitize, name)) for name in sanitize.__all__)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

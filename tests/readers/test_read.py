@@ -1,0 +1,566 @@
+"""Files to documents: what counts, in which order, in which form, and what is set aside with which words."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize.readers.jsonl
+import sanitize.readers.mail
+import sanitize.readers.parquet
+from sanitize.core.text_cells import leaves
+from sanitize.errors import InputRefused, UsageError
+from sanitize.readers.standard_form import standard
+from sanitize.readers.survey import REASONS, Roles, Survey, faults, mail_text, stage, survey
+
+LIMIT = 1 << 20
+MAIL = b"From: Ann Lee <ann@example.com>\nSubject: %s\n\nCall 555-0100.\n"
+ROW = {"text": "Call Ann", "n": 1}
+
+
+def lines(rows: Iterable[Any]) -> bytes:
+    return b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def write(path: Path, content: bytes | pa.Table) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        pq.write_table(content, path)
+    return path
+
+
+def staged(found: Survey, out: Path, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
+    """All documents of a survey, and (position in the corpus, file name, place, reason) of what is set aside."""
+    rows: list[dict[str, Any]] = []
+    aside: list[tuple[int, str, str, str]] = []
+    out.mkdir(exist_ok=True)
+    for unit in found.units:
+        unit, layout = pickle.loads(pickle.dumps((unit, found.layout)))
+        made = stage(unit, layout, out / f"{unit.no}.parquet", out / f"{unit.no}.aside.parquet", limit)
+        table, set_aside = pq.read_table(out / f"{unit.no}.parquet"), pq.read_table(out / f"{unit.no}.aside.parquet").to_pylist()
+        assert table.num_rows == made.rows and len(set_aside) == made.quarantined and unit.rows in (None, made.rows)
+        aside += [(len(rows) + one["row"], os.path.basename(one["source"]), one["place"], one["reason"]) for one in set_aside]
+        rows += table.cast(found.schema).to_pylist()
+    assert all(reason in REASONS for *_, reason in aside)
+    assert all(set(rows[row].values()) == {None} for row, *_ in aside)
+    assert not list(out.glob("*.part"))
+    return rows, aside
+
+
+TEXT = Roles()
+
+
+def read(path: Path, roles: Roles = TEXT, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
+    return staged(survey([path], roles), path.parent / "staged", limit)
+
+
+# --- formats ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.jsonl.gz", "a.jsonl.zst", "a.json", "a.txt.gz", "a.parquet", "a.pq", "noname"])
+def test_the_same_rows_in_every_container(tmp_path: Path, name: str) -> None:
+    rows = [
+        {"doc_id": "x", "user_id": 7, "text": "Ünn\0 😀", "tags": ["a"]},
+        {"doc_id": "y", "user_id": 8, "text": None, "tags": []},
+    ]
+    content: bytes | pa.Table = lines(rows)
+    if name.endswith(".gz"):
+        content = gzip.compress(lines(rows))
+    elif name.endswith(".zst"):
+        content = pa.compress(lines(rows), codec="zstd", asbytes=True)
+    elif name.endswith((".parquet", ".pq")):
+        content = pa.Table.from_pylist(rows)
+    found, aside = read(write(tmp_path / name, content))
+    assert found == [dict(row, user_id=str(row["user_id"])) for row in rows]
+    assert aside == []
+
+
+def test_mail_containers_give_the_same_mails(tmp_path: Path) -> None:
+    raws = [MAIL % b"one", MAIL % b"two", MAIL % b"three"]
+    write(tmp_path / "a.mbox", b"\n".join(b"From ann@example.com Mon Jan  5 10:00:00 2026\n" + raw for raw in raws))
+    write(tmp_path / "b.parquet", pa.table({"raw": raws}))
+    for number, raw in enumerate(raws):
+        write(tmp_path / "tree" / "inbox" / f"{number}_", raw)
+        write(tmp_path / "maildir" / "cur" / f"1767600000.{number}.host:2,S", raw)
+        write(tmp_path / "eml" / f"{number}.eml", raw)
+    write(tmp_path / "maildir" / "tmp" / "half", b"half a mail")
+    write(tmp_path / "maildir" / "dovecot-uidlist", b"3 V1 N4")
+    (tmp_path / "maildir" / "new").mkdir()
+    expected = [{"doc_id": None, "user_id": "ann@example.com", "text": raw.decode()} for raw in raws]
+    for name in ("a.mbox", "tree", "maildir", "eml"):
+        assert read(tmp_path / name) == (expected, []), name
+    assert read(tmp_path / "b.parquet", Roles(text=("raw",))) == (expected, [])
+    assert survey([tmp_path / "maildir"], Roles()).ignored == [str(tmp_path / "maildir" / "dovecot-uidlist")]
+    assert survey([tmp_path / "tree"], Roles()).units[0].rows == 3
+
+
+def test_a_mail_with_an_envelope_line_in_a_tree(tmp_path: Path) -> None:
+    write(tmp_path / "t" / "1", b"From ann@example.com Mon Jan  5 10:00:00 2026\n" + MAIL % b"a")
+    write(tmp_path / "t" / "2", MAIL % b"b")
+    found = survey([tmp_path / "t"], Roles())
+    assert [(unit.format, unit.how, unit.rows) for unit in found.units] == [("mail", ("mbox", "mail"), None)]
+    assert [row["text"] for row in staged(found, tmp_path / "out")[0]] == [(MAIL % b"a").decode(), (MAIL % b"b").decode()]
+
+
+def test_large_files_are_cut_and_nothing_is_lost_or_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for reader in (sanitize.readers.jsonl, sanitize.readers.mail, sanitize.readers.parquet):
+        monkeypatch.setattr(reader, "PIECE", 1_000)
+    monkeypatch.setattr(sanitize.readers.survey, "SMALL", 100)
+    texts = ["x" * (number % 90) + str(number) for number in range(300)]
+    write(tmp_path / "a.jsonl", b"\n".join(lines([{"text": text}]) for text in texts))
+    raws = [b"From: a@example.com\n\n" + text.encode() + b"\n" for text in texts]
+    write(tmp_path / "a.mbox", b"\n".join(b"From a Mon 10:00\n" + raw for raw in raws))
+    pq.write_table(pa.table({"raw": raws}), tmp_path / "a.parquet", row_group_size=20)
+    for name, roles in (("a.jsonl", Roles()), ("a.mbox", Roles()), ("a.parquet", Roles(text=("raw",)))):
+        found = survey([tmp_path / name], roles)
+        assert len(found.units) > 3, name
+        rows, aside = staged(found, tmp_path / "out")
+        assert [row["text"].removeprefix("From: a@example.com\n\n").rstrip("\n") for row in rows] == texts, name
+        assert not aside
+
+
+def test_staged_files_carry_nothing_but_the_data(tmp_path: Path) -> None:
+    table = pa.table({"text": pa.array(["Ann Lee"] * 12_000).dictionary_encode()}).replace_schema_metadata({"k": "Ann"})
+    found = survey([write(tmp_path / "a.parquet", table)], Roles())
+    stage(found.units[0], found, tmp_path / "o", tmp_path / "q", LIMIT)
+    meta = pq.read_metadata(tmp_path / "o")
+    assert [meta.row_group(number).num_rows for number in range(meta.num_row_groups)] == [5_000, 5_000, 2_000]
+    assert meta.metadata is None and meta.row_group(0).column(2).statistics is None
+    assert "DICTIONARY" not in str(meta.row_group(0).column(2).encodings)
+    large = survey([write(tmp_path / "b.parquet", pa.table({"text": ["x" * 1_000_000] * 40}))], Roles())
+    stage(large.units[0], large.layout, tmp_path / "o", tmp_path / "q", LIMIT)
+    meta = pq.read_metadata(tmp_path / "o")
+    assert max(meta.row_group(number).num_rows for number in range(meta.num_row_groups)) <= 16
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------------------
+
+CHATS = [
+    {"messages": [{"role": "user", "content": "I am Ann"}, {"role": "bot", "content": "Hi"}], "text": "t"},
+    {"messages": [], "text": "u"},
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "roles", "names", "first"),
+    [
+        ([ROW], Roles(), ["doc_id", "user_id", "text", "n"], {"text": "Call Ann", "n": 1}),
+        ([{"a": "A", "b": "B"}], Roles(text=("b", "a")), ["doc_id", "user_id", "text", "a"], {"text": "B", "a": "A"}),
+        (
+            [{"b": "B", "text": "T", "text_": "U"}],
+            Roles(text=("b",)),
+            ["doc_id", "user_id", "text", "text__", "text_"],
+            {"text__": "T"},
+        ),
+        ([{"text": "T", "doc_no": 3}], Roles(), ["doc_id", "user_id", "text", "doc_no_"], {"doc_no_": 3}),
+        (
+            [{"text": "T", "who": 5, "key": "k"}],
+            Roles(user="who", id="key"),
+            ["doc_id", "user_id", "text"],
+            {"user_id": "5", "doc_id": "k"},
+        ),
+        (
+            [{"text": "T", "user_id": "u", "who": "w"}],
+            Roles(user="who"),
+            ["doc_id", "user_id", "text", "user_id_"],
+            {"user_id": "w", "user_id_": "u"},
+        ),
+        (CHATS, Roles(text=("messages[].content",)), ["doc_id", "user_id", "messages", "text"], CHATS[0]),
+        (CHATS, Roles(text=("text", "messages[].role")), ["doc_id", "user_id", "text", "messages"], CHATS[0]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_standard(tmp_path: Path, suffix: str, rows: list[dict[str, Any]], roles: Roles, names: list[str], first: dict[str, Any]) -> None:
+    path = write(tmp_path / f"a.{suffix}", lines(rows) if suffix == "jsonl" else pa.Table.from_pylist(rows))
+    found = survey([path], roles)
+    assert found.schema.names == names
+    assert found.layout.leaf in map(str, leaves(found.schema))
+    documents, aside = staged(found, tmp_path / "out")
+    assert list(documents[0]) == names and {name: documents[0][name] for name in first} == first
+    assert len(documents) == len(rows) and not aside
+    for unit in found.units:
+        assert unit.view == (suffix == "parquet")
+        if unit.view:
+            batch = pq.read_table(path).combine_chunks().to_batches()[0]
+            assert standard(batch, unit.columns, found.schema).to_pylist() == documents
+
+
+def test_binary_columns_are_mails(tmp_path: Path) -> None:
+    table = pa.table({"raw": [MAIL % b"a", None, b"x" * 600], "h_from": ["h1", "h2", "h3"], "also": [MAIL % b"b"] * 3})
+    path = write(tmp_path / "a.parquet", table)
+    rows, aside = read(path, Roles(text=("raw", "also")), 500)
+    assert rows[:2] == [
+        {
+            "doc_id": None,
+            "user_id": "ann@example.com",
+            "text": (MAIL % b"a").decode(),
+            "h_from": "h1",
+            "also": (MAIL % b"b").decode(),
+        },
+        {"doc_id": None, "user_id": None, "text": None, "h_from": "h2", "also": (MAIL % b"b").decode()},
+    ]
+    assert aside == [(2, "a.parquet", "row 2", "too_large")]
+    found = survey([path], Roles(text=("raw",), user="h_from"))
+    assert found.schema.names == ["doc_id", "user_id", "text", "also"] and not found.units[0].view
+    assert [row["user_id"] for row in staged(found, tmp_path / "out")[0]] == ["h1", "h2", "h3"]
+
+
+def test_columns_of_several_inputs_are_united(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.parquet", pa.table({"text": ["A"], "x": pa.array([None], pa.null()), "y": [1.5]}))
+    b = write(tmp_path / "b.parquet", pa.table({"z": ["zed"], "x": [3], "text": ["B"]}))
+    c = write(tmp_path / "c.mbox", b"From a Mon 10:00\n" + MAIL % b"c")
+    found = survey([b, c, a], Roles())
+    assert found.schema == pa.schema(
+        [("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())]
+        + [("z", pa.large_string()), ("x", pa.int64()), ("y", pa.float64())]
+    )
+    rows, _ = staged(found, tmp_path / "out")
+    assert [(row["text"], row["x"], row["y"], row["z"]) for row in rows] == [
+        ("B", 3, None, "zed"),
+        ((MAIL % b"c").decode(), None, None, None),
+        ("A", None, 1.5, None),
+    ]
+
+
+def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> None:
+    one = write(tmp_path / "1.jsonl", lines([{"text": "a", "n": 1, "m": 1, "o": {}, "e": [], "z": None, "s": {"k": 1}}]))
+    two = write(tmp_path / "2.jsonl", lines([{"text": "b", "n": 2.5, "m": [True, "ä\n"], "o": {"p": 1}, "e": ["t"], "s": {"l": "v"}}]))
+    rows, aside = staged(survey([one, two], Roles()), tmp_path / "out")
+    assert not aside
+    assert rows[0] == dict.fromkeys(("doc_id", "user_id", "z")) | {
+        "text": "a", "n": 1.0, "m": "1", "o": {"p": None}, "e": [], "s": {"k": 1, "l": None},
+    }  # fmt: skip
+    assert (rows[1]["n"], rows[1]["m"], rows[1]["e"], rows[1]["s"]) == (2.5, '[true, "ä\\n"]', ["t"], {"k": None, "l": "v"})
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "roles", "error", "said"),
+    [
+        ("a.parquet", b"PAR0 this is none", Roles(), InputRefused, "its content is not what .parquet says"),
+        ("a.parquet", b"PAR1 cut", Roles(), InputRefused, "it breaks off before its end"),
+        ("a.parquet", b"PAR1\0\0\0\0PAR1", Roles(), InputRefused, "cannot read it"),
+        ("a.parquet", b"PARE\0\0\0\0PARE", Roles(), InputRefused, "it is encrypted"),
+        ("a.jsonl", b"\0\1\2\3", Roles(), InputRefused, "its content is not what .jsonl says"),
+        ("a.jsonl", b"not json\nneither\n", Roles(), InputRefused, "it is no JSON"),
+        ("a.jsonl.gz", b"\x1f\x8b\x08cut", Roles(), InputRefused, "it breaks off before its end"),
+        ("a.jsonl", b"", Roles(), InputRefused, "it has no bytes"),
+        ("a.mbox", MAIL, Roles(), InputRefused, "its content is not what .mbox says"),
+        ("a.eml", b"no header\n", Roles(), InputRefused, "its content is not what .eml says"),
+        ("a.xml", b"<text>Call Ann</text>\n", Roles(), InputRefused, "its format is not known. Parquet, Arrow, CSV"),
+        (
+            "a.jsonl",
+            lines([{"texts": "Call Ann"}]),
+            Roles(),
+            UsageError,
+            "there is no column text; name the column with --text-column NAME.",
+        ),
+        ("a.jsonl", lines([{"texts": "Call Ann"}]), Roles(), UsageError, "known: texts. Did you mean texts?"),
+        ("a.jsonl", lines(CHATS), Roles(text=("messages[].contents",)), UsageError, "Did you mean messages[].content?"),
+        ("a.jsonl", lines([ROW]), Roles(text=("n",)), UsageError, "column n is int64"),
+        ("a.jsonl", lines([{"said": ["Call Ann"]}]), Roles(text=("said",)), UsageError, "or of mails as bytes. Its texts are said[]."),
+        ("a.jsonl", lines([ROW]), Roles(text=("text", "subject")), UsageError, "there is no column subject"),
+        ("a.jsonl", lines([ROW]), Roles(user="who"), UsageError, "name the column with --user-column NAME"),
+        ("a.jsonl", lines([ROW]), Roles(id="key"), UsageError, "name the column with --id-column NAME"),
+        ("a.jsonl", lines(CHATS), Roles(user="messages"), UsageError, "--user-column takes a column of strings or numbers"),
+        ("a.jsonl", lines([{"messages": []}]), Roles(text=("messages[].content",)), UsageError, "messages[].content"),
+    ],
+)
+def test_named_files_are_refused(tmp_path: Path, name: str, content: bytes, roles: Roles, error: type[Exception], said: str) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(error) as caught:
+        survey([path], roles)
+    assert said in str(caught.value)
+    assert "Call Ann" not in str(caught.value)
+
+
+def test_refusals_of_places_and_conflicts(tmp_path: Path) -> None:
+    with pytest.raises(InputRefused, match="there is no such file or folder"):
+        survey([tmp_path / "none"], Roles())
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputRefused, match=r"nothing in this folder can be read \(0 files\)"):
+        survey([tmp_path / "empty"], Roles())
+    write(tmp_path / "junk" / "a.bin", b"\0\1")
+    with pytest.raises(InputRefused, match=r"nothing in this folder can be read \(1 files\)"):
+        survey([tmp_path / "junk"], Roles())
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputRefused, match="it is a pipe"):
+        survey([tmp_path / "pipe"], Roles())
+    a = write(tmp_path / "a.parquet", pa.table({"text": ["A"], "n": [1]}))
+    b = write(tmp_path / "b.parquet", pa.table({"text": ["B"], "n": ["1"]}))
+    with pytest.raises(InputRefused, match=r"column n: int64 in .*a\.parquet, but large_string in .*b\.parquet"):
+        survey([a, b], Roles())
+    chats, mbox = write(tmp_path / "c.jsonl", lines(CHATS)), write(tmp_path / "d.mbox", b"From a Mon 10:00\n" + MAIL)
+    with pytest.raises(UsageError, match="one corpus has its main text in one column"):
+        survey([chats, mbox], Roles(text=("messages[].content",)))
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_corpus_order_is_bytewise_by_path_and_names_are_no_patterns(tmp_path: Path) -> None:
+    names = [
+        "B.jsonl",
+        "a b.jsonl",
+        "a*.jsonl",
+        "a.jsonl",
+        "a/z.jsonl",
+        "a[1].jsonl",
+        "a1.jsonl",
+        "user=eve/p.jsonl",
+        "ä.jsonl",
+        "\udcff.jsonl",
+    ]
+    for name in reversed(names):
+        write(tmp_path / "in" / name, lines([{"text": name.encode("utf-8", "surrogateescape").hex()}]))
+    found = survey([tmp_path / "in"], Roles())
+    rows, _ = staged(found, tmp_path / "out")
+    assert [bytes.fromhex(row["text"]) for row in rows] == sorted(os.fsencode(name) for name in names)
+    two = survey([tmp_path / "in" / "a.jsonl", tmp_path / "in" / "a"], Roles())
+    assert [os.path.basename(unit.path) for unit in two.units] == ["a.jsonl", "z.jsonl"]
+    assert [unit.no for unit in found.units] == list(range(len(names)))
+
+
+def test_what_counts_in_a_folder(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "in", write(tmp_path / "outside.jsonl", lines([ROW]))
+    pq.write_table(pa.table({"text": ["P"], "n": [1]}), write(folder / "e.parquet", b""))
+    for name, content in {
+        "a.jsonl": lines([ROW]),
+        "b.bin": b"\0\1\2",
+        "c.parquet": b"PAR1 but then nothing",
+        "d.jsonl": b"",
+        "f.eml": MAIL % b"f",
+        "g": b"From a Mon 10:00\n" + MAIL % b"g",
+        "h.mbox": b"no envelope line",
+        "h2.json": b'{"settings": 1}\n',
+        ".hidden.jsonl": lines([ROW]),
+        ".Sent/cur/1": MAIL % b"sent",
+        ".git/config": b"[core]",
+        "_SUCCESS": b"",
+        "z/README.md": b"# about",
+    }.items():
+        write(folder / name, content)
+    (folder / "i.jsonl").symlink_to(outside)
+    (folder / "j.jsonl").symlink_to("a.jsonl")
+    (folder / "k").symlink_to(folder)
+    (folder / "l").symlink_to("nowhere")
+    os.mkfifo(folder / "m")
+    found = survey([folder], Roles())
+    rows, aside = staged(found, tmp_path / "out")
+    texts = ["sent", "Call Ann", None, None, None, "P", "f", "g", None, None, None, "Call Ann", None, None, None, None]
+    assert [
+        row["text"] and (row["text"] if "Subject" not in row["text"] else row["text"].split("Subject: ")[1].split("\n")[0]) for row in rows
+    ] == texts
+    assert [(name, place, reason) for _, name, place, reason in aside] == [
+        ("b.bin", "file", "unknown_format"),
+        ("c.parquet", "file", "truncated"),
+        ("d.jsonl", "file", "empty_file"),
+        ("h.mbox", "file", "unknown_format"),
+        ("h2.json", "file", "no_text"),
+        ("i.jsonl", "file", "symlink"),
+        ("k", "file", "symlink"),
+        ("l", "file", "symlink"),
+        ("m", "file", "not_a_file"),
+        ("README.md", "file", "unknown_format"),
+    ]
+    assert [os.path.basename(path) for path, _ in found.bad] == [name for _, name, _, _ in aside]
+    assert {os.path.basename(path) for path in found.ignored} == {".hidden.jsonl", "config", "_SUCCESS"}
+    assert all(size == os.path.getsize(path) for path, size in found.files)
+    assert len(found.files) == len(rows) - 4  # links and the pipe have no bytes of their own
+
+
+def test_many_small_files_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitize.readers.survey, "FILES", 10)
+    for number in range(25):
+        write(tmp_path / "in" / f"{number:02d}", MAIL % b"%d" % number)
+    assert [len(unit.files) for unit in survey([tmp_path / "in"], Roles()).units] == [10, 10, 5]
+
+
+# --- what is set aside ------------------------------------------------------------------------------------------------------------
+
+
+def test_bad_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitize.readers.jsonl, "SAMPLE", 1)
+    good = {"text": "a", "n": 1, "s": {"k": 1}, "note": "x"}
+    content = b"\xef\xbb\xbf" + lines(
+        [
+            good,
+            b"\r\n",
+            b"{broken\n",
+            b'["text"]\n',
+            {"n": 1},
+            dict(good, text=3),
+            dict(good, n="one"),
+            dict(good, n=10**30),
+            dict(good, s={"k": 1, "new": "Ann"}),
+            dict(good, more="Ann"),
+            b'{"text": "\xff"}\n',
+            {"text": "half \ud83d"},
+            b'{"text": "' + b"x" * 3_000 + b'"}\n',
+            dict(good, note={"deep": ["ü"]}),
+            b"[" * 2_000 + b"\n",
+            b'{"text": "last", "n": null}',
+        ]
+    )
+    rows, aside = read(write(tmp_path / "a.jsonl", content), limit=2_000 + 100)
+    assert [(place, reason) for *_, place, reason in aside] == [
+        ("line 3", "not_json"),
+        ("line 4", "not_an_object"),
+        ("line 5", "no_text"),
+        ("line 6", "wrong_type"),
+        ("line 7", "wrong_type"),
+        ("line 8", "wrong_type"),
+        ("line 9", "new_column"),
+        ("line 10", "new_column"),
+        ("line 11", "not_utf8"),
+        ("line 12", "not_utf8"),
+        ("line 13", "too_large"),
+        ("line 15", "not_json"),
+    ]
+    assert [row["text"] for row in rows if row["text"]] == ["a", "a", "last"]
+    assert [row["note"] for row in rows if row["text"]] == ["x", '{"deep": ["ü"]}', None]
+    assert len(rows) == 15
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_records_before_a_break_are_read(tmp_path: Path, codec: str) -> None:
+    texts = [os.urandom(200).hex() for _ in range(500)]
+    whole = pa.compress(lines([{"text": text} for text in texts]), codec=codec, asbytes=True) if codec == "zstd" else None
+    whole = whole or gzip.compress(lines([{"text": text} for text in texts]))
+    mbox = gzip.compress(b"\n".join(b"From a Mon 10:00\n\n" + text.encode() + b"\n" for text in texts))
+    rows, aside = read(write(tmp_path / "a.jsonl", whole[:-20]))
+    assert [row["text"] for row in rows[:-1]] == texts[: len(rows) - 1] and len(rows) > (490 if codec == "gzip" else 1)
+    assert aside == [(len(rows) - 1, "a.jsonl", f"after line {len(rows) - 1}", "truncated")]
+    rows, aside = read(write(tmp_path / "b.mbox", mbox[: len(mbox) // 2]))
+    assert [row["text"].strip() for row in rows[:-1]] == texts[: len(rows) - 1] and len(rows) > 240
+    assert aside == [(len(rows) - 1, "b.mbox", f"after mail {len(rows) - 1}", "truncated")]
+
+
+def test_bad_mails(tmp_path: Path) -> None:
+    big = b"From: a@example.com\n\n" + b"x" * 2_000
+    write(tmp_path / "in" / "a.eml", big)
+    write(tmp_path / "in" / "b.eml", b"")
+    mbox = b"From a Mon 10:00\n" + MAIL % b"one" + b"\nFrom b Mon 10:00\n" + big + b"\n\nFrom c Mon 10:00\n" + MAIL % b"two"
+    write(tmp_path / "in" / "c.mbox", mbox)
+    rows, aside = read(tmp_path / "in", limit=1_000)
+    assert [(name, place, reason) for _, name, place, reason in aside] == [
+        ("a.eml", "file", "too_large"),
+        ("b.eml", "file", "empty_file"),
+        ("c.mbox", f"mail 2 at byte {mbox.index(b'From b')}", "too_large"),
+    ]
+    assert [row["text"] is None for row in rows] == [True, True, False, True, False]
+
+
+def test_bad_rows_of_parquet(tmp_path: Path) -> None:
+    raw = pa.array([b"fine", b"\xff\xfe", b"x" * 2_000, None, b"fine too"])
+    wrong = pa.StringArray.from_buffers(5, *raw.buffers()[1:], raw.buffers()[0], raw.null_count)
+    nested = pa.ListArray.from_arrays(pa.array([0, 1, 1, 1, 1, 1], pa.int32()), wrong.slice(1, 1))
+    path = write(tmp_path / "a.parquet", pa.table({"text": wrong, "tags": nested}))
+    found = survey([path], Roles())
+    assert found.units[0].view
+    rows, aside = staged(found, tmp_path / "out", 1_000)
+    assert [row["text"] for row in rows] == [None, None, None, None, "fine too"]
+    assert [(place, reason) for *_, place, reason in aside] == [
+        ("row 0", "not_utf8"),
+        ("row 1", "not_utf8"),
+        ("row 2", "too_large"),
+    ]
+    batch = pq.read_table(path).combine_chunks().to_batches()[0]
+    assert faults(standard(batch, found.units[0].columns, found.schema), 1_000) == {0: "not_utf8", 1: "not_utf8", 2: "too_large"}
+
+
+def test_damaged_parquet_never_gives_fewer_rows(tmp_path: Path) -> None:
+    raws = [MAIL % os.urandom(30).hex().encode() for _ in range(200)]
+    pq.write_table(pa.table({"raw": raws}), tmp_path / "a.parquet", row_group_size=50, write_page_checksum=True)
+    whole = (tmp_path / "a.parquet").read_bytes()
+    for at in range(50, 2_000, 150):
+        write(tmp_path / "b.parquet", whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        rows, aside = read(tmp_path / "b.parquet", Roles(text=("raw",)))
+        assert [row["text"] for row in rows if row["text"]] == [raw.decode() for raw in raws[-len(rows) + len(aside) :]]
+        assert len(rows) == 200 and {reason for *_, reason in aside} <= {"unreadable"}
+    found = survey([tmp_path / "a.parquet"], Roles(text=("raw",)))
+    (tmp_path / "a.parquet").unlink()
+    assert len(staged(found, tmp_path / "out")[1]) == 200
+
+
+# --- real corpora -----------------------------------------------------------------------------------------------------------------
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+real = pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are not beside this repository")
+RAW = Roles(text=("raw",))
+
+
+@real
+def test_real_formats_agree(tmp_path: Path) -> None:
+    parquet, aside = staged(survey([SHARED / "formats/enron200.parquet"], Roles()), tmp_path / "a")
+    assert len(parquet) == 200 and not aside
+    for name in ("jsonl", "jsonl.gz"):
+        assert staged(survey([SHARED / f"formats/enron200.{name}"], Roles()), tmp_path / "b") == (parquet, []), name
+    mbox, aside = staged(survey([SHARED / "formats/enron200.mbox"], Roles()), tmp_path / "c")
+    # The text column holds mails as they were sent; an mbox ends every mail with a line end.
+    expected = [mail_text(row["text"].encode())[0].rstrip("\n") for row in parquet]
+    assert [row["text"].rstrip("\n") for row in mbox] == expected and not aside
+
+
+@real
+@pytest.mark.parametrize(
+    ("name", "roles", "count"),
+    [
+        ("mail/enron.parquet", RAW, 8586),
+        ("mail/linux-man.parquet", RAW, 4000),
+        ("mail/spamassassin.parquet", RAW, 3249),
+        ("users/newsgroups20.parquet", Roles(text=("raw",), user="h_from"), 5000),
+        ("mail/linux-man-sample.mbox", Roles(), 500),
+        ("users/synthpai_authors.jsonl", Roles(text=("comments[]",)), 200),
+        ("pii/lifebench_users1-6.jsonl", Roles(), 1151),
+        ("tofu/retain_perturbed.jsonl", Roles(text=("question", "answer", "perturbed_answer[]")), 400),
+    ],
+)
+def test_real_corpora_are_read_whole(tmp_path: Path, name: str, roles: Roles, count: int) -> None:
+    rows, aside = staged(survey([SHARED / name], roles), tmp_path / "out", 32 << 20)
+    assert len(rows) == count and not aside
+
+
+@real
+def test_a_real_tree_is_its_table(tmp_path: Path) -> None:
+    tree, _ = staged(survey([SHARED / "mail/enron_maildir_arora-h"], Roles()), tmp_path / "a")
+    table, _ = staged(survey([SHARED / "mail/enron.parquet"], RAW), tmp_path / "b")
+    mine = sorted((row for row in table if row["custodian"] == "arora-h"), key=lambda row: row["source_path"].encode())
+    assert len(tree) == 654
+    assert [(row["text"], row["user_id"]) for row in tree] == [(row["text"], row["user_id"]) for row in mine]
+
+
+@real
+def test_the_stress_set_survives(tmp_path: Path) -> None:
+    found = survey([SHARED / "stress/fixtures", SHARED / "stress/synthetic"], Roles())
+    rows, aside = staged(found, tmp_path / "out")
+    there = sum(len(names) for folder in ("fixtures", "synthetic") for _, _, names in os.walk(SHARED / "stress" / folder))
+    assert len(found.files) == there and not found.ignored
+    assert len(rows) > 50_000 and len(aside) < 80
+    alone = [path for path, _ in found.files if path.endswith((".mbox", ".jsonl", ".gz"))]
+    assert len(rows) >= there - len(alone) + 50_000
+
+
+@pytest.mark.parametrize(("rows", "fits"), [(10, True), (100, False)])
+def test_a_row_group_is_read_in_place_where_memory_holds_it_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, fits: bool
+) -> None:
+    """A dictionary page holds the text once: the file says 50 KB a row group, which are 500 KB or 5 MB."""
+    monkeypatch.setattr(sanitize.readers.parquet, "VIEW_BYTES", 1_000_000)
+    pq.write_table(pa.table({"text": ["x" * 50_000] * 100}), tmp_path / "a.parquet", row_group_size=rows)
+    (unit,) = (found := survey([tmp_path / "a.parquet"], TEXT)).units
+    assert unit.view
+    assert sanitize.readers.parquet.readable(unit, found.layout, LIMIT) is fits

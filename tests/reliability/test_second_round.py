@@ -1,0 +1,188 @@
+"""Find in two rounds: the same result for any cut, worker count, kill and resume; an index that serves the plans of its finders; what a
+user's list adds. All people in it are invented."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sanitize.cli.demo import mails
+from sanitize.errors import PlanError, UsageError
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import find, run
+from sanitize.plans.plan import load_plan
+from sanitize.storage import corpus as shards
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "in.parquet"
+    pq.write_table(mails(90, 5), path)
+    return path
+
+
+def told(**more: Any) -> Settings:
+    return Settings(**{"seed": 7, "workers": 1, "rows_per_shard": 25, **more})
+
+
+@pytest.fixture(scope="module")
+def wanted(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """An undisturbed run: its folder, and what it said."""
+    folder = tmp_path_factory.mktemp("wanted")
+    return folder, run(corpus, folder / "out", "names", settings=told())
+
+
+def occurrences(work: Path) -> pl.DataFrame:
+    files = sorted((work / "tables" / "occurrences").glob("*.parquet"))
+    texts = [pl.col(name).cast(pl.String) for name in ("kind", "finder", "section")]
+    return pl.concat(pl.DataFrame(pq.read_table(file, partitioning=None)).with_columns(texts) for file in files)
+
+
+def test_what_two_rounds_find(wanted: tuple[Path, dict[str, Any]]) -> None:
+    folder, summary = wanted
+    assert summary["leaks"] == 0
+    found = occurrences(folder / "out.private")
+    people = found.filter(pl.col("kind") == "PERSON")
+    assert people.height > 100 and set(people["finder"]) <= {"names", "known"} and "patterns" in set(found["finder"])
+    # an address and the name beside it are one person's, wherever they stand
+    known = found.drop_nulls("entity_id").group_by("entity_id").agg(pl.col("kind").unique())
+    assert known.height > 20 and all({"PERSON", "EMAIL_ADDRESS"} <= set(kinds) for kinds in known["kind"])
+    assert found.group_by("value_id").agg(pl.col("entity_id").n_unique())["entity_id"].max() == 1
+    assert found.equals(found.sort("doc_no", "cell", "start", -pl.col("stop"), maintain_order=True))
+
+
+@pytest.mark.parametrize(("workers", "rows"), [(2, 25), (1, 25)])
+def test_batches_and_workers_do_not_matter(
+    corpus: Path,
+    wanted: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hash_of_tree: Callable[[Path], str],
+    workers: int,
+    rows: int,
+) -> None:
+    if workers == 1:
+        monkeypatch.setattr(shards, "BATCH_ROWS", 7)
+    run(corpus, tmp_path / "out", "names", settings=told(workers=workers, rows_per_shard=rows))
+    assert hash_of_tree(tmp_path / "out") == hash_of_tree(wanted[0] / "out")
+    assert occurrences(tmp_path / "out.private").equals(occurrences(wanted[0] / "out.private"))
+
+
+def test_shards_do_not_matter(corpus: Path, wanted: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    run(corpus, tmp_path / "out", "names", settings=told(rows_per_shard=60))
+    assert occurrences(tmp_path / "out.private").equals(occurrences(wanted[0] / "out.private"))
+    outs = (tmp_path / "out", wanted[0] / "out")
+    both = [pa.concat_tables(map(pq.read_table, sorted((out / "data").iterdir()))).column("text") for out in outs]
+    assert both[0].equals(both[1])
+
+
+CRASHES = ("task:renamed:9", "find:gathered:1", "task:recorded:1", "task:written:1", "find:done:1")
+
+
+def test_killed_and_resumed(
+    corpus: Path,
+    wanted: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    hash_of_tree: Callable[[Path], str],
+    places: re.Pattern[str],
+    starter: Callable[..., Any] | None,
+) -> None:
+    """One crash after the other, each in the resume of the one before: within a round, between the two, and behind them."""
+    words = [sys.executable, "-m", "sanitize", "run", corpus, "-o", tmp_path / "out", "--plan", "names", "--seed", 7]
+    words += ["--rows-per-shard", 25, "--workers", 1]
+    for point in CRASHES:
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "SANITIZE_CRASH_AT": point}
+        if starter is not None:
+            process = starter(list(map(str, words[3:])), tmp_path, env)
+        else:
+            process = subprocess.Popen(list(map(str, words)), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, said) == (137, ""), point
+        assert not (tmp_path / "out").exists()
+    run(corpus, tmp_path / "out", "names", settings=told())
+    assert hash_of_tree(tmp_path / "out") == hash_of_tree(wanted[0] / "out")
+    work = tmp_path / "out.private"
+    for path in work.rglob("*"):
+        place = path.relative_to(work).as_posix()
+        assert path.stat().st_mode & 0o077 == 0 or "/stage/" in place, place
+        assert path.is_dir() or places.fullmatch(place), f"{place} has no place in WORK"
+
+
+def test_an_index_serves_all_plans_of_its_finders(corpus: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    first = find([corpus], work, told(), "names")
+    assert first["changed"] and first["by_kind"]["PERSON"] > 100
+    assert not find([corpus], work, told(), "names")["changed"]
+    # a plan with the same finders that does other things with what they find
+    other = load_plan("names", ["edit.0.keep=0"])
+    summary = run(corpus, tmp_path / "out", other, work, told())
+    assert summary["notes"] == [] and summary["by_kind"]["PERSON"]["kept"] == 0
+    # one with others has the index made again, and says so
+    summary = run(corpus, tmp_path / "plain", "rmft", work, told())
+    (note,) = summary["notes"]
+    assert "made with other finders (patterns, names, known); it is made again" in note
+    assert "PERSON" not in summary["by_kind"] and not (work / "rounds").exists() and not (work / "vault" / "rounds").exists()
+
+
+def test_a_users_list(tmp_path: Path) -> None:
+    texts = ["Zyqtown is a town. In ZYQTOWN we met", "zyqtown bicycles and the Blorb Works", "the blorb works of Petra Haas"]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    (tmp_path / "list.csv").write_text("kind,value\nLOCATION,Zyqtown\nORGANIZATION,Blorb Works\n")
+    source = tmp_path / "in.jsonl"
+    settings = told(known=tmp_path / "list.csv", verify="full")
+    with pytest.raises(UsageError, match="lists values of LOCATION, and plan rmft says nothing of that kind") as caught:
+        run(source, tmp_path / "out", "rmft", settings=settings)
+    assert "Zyq" not in str(caught.value) and not (tmp_path / "out.private").exists()
+    kinds = '["LOCATION", "ORGANIZATION"]'
+    plan = load_plan("redact", [f"find.kinds={kinds}", f"edit.0.kinds={kinds}", 'find.finders=["patterns", "known"]'])
+    summary = run(source, tmp_path / "out", plan, settings=settings)
+    assert summary["leaks"] == 0
+    made = [row["text"] for path in sorted((tmp_path / "out" / "data").iterdir()) for row in pq.read_table(path).to_pylist()]
+    assert made == [
+        "[LOCATION] is a town. In [LOCATION] we met",
+        "zyqtown bicycles and the [ORGANIZATION]",
+        "the [ORGANIZATION] of Petra Haas",
+    ]
+    (tmp_path / "list.csv").write_text("kind,value\nLOCATION,Zyqtown\n")
+    summary = run(source, tmp_path / "out", plan, settings=told(known=tmp_path / "list.csv", replace=True))
+    assert any("another list of known values" in note for note in summary["notes"])
+    assert "ORGANIZATION" not in {kind for kind, entry in summary["by_kind"].items() if entry["occurrences"]}
+
+
+@pytest.mark.parametrize("verb", [run, find])
+def test_known_without_a_list_is_refused_where_nothing_else_finds_the_kind(tmp_path: Path, verb: Callable[..., object]) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Ann Roe of Zyqtown"}) + "\n")
+    (tmp_path / "list.csv").write_text("kind,value\nPERSON,Ann Roe\n")
+    plan = load_plan("redact", ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]', 'find.finders=["patterns", "known"]'])
+    second = {"out": tmp_path / "out"} if verb is run else {"work": tmp_path / "work"}
+    with pytest.raises(PlanError, match="plan redact: PERSON: find.finders has only `known` for it, .*--known FILE, or add one of .*names"):
+        verb([tmp_path / "in.jsonl"], plan=plan, settings=told(), **second)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "list.csv"]
+    verb([tmp_path / "in.jsonl"], plan=plan, settings=told(known=tmp_path / "list.csv"), **second)
+
+
+def test_a_kind_that_no_finder_finds_is_refused() -> None:
+    with pytest.raises(PlanError, match="PERSON has no pattern, and none of find.finders finds it; add one of known .with --known"):
+        load_plan("names", ['find.finders=["patterns"]'])
+    with pytest.raises(PlanError, match="LOCATION has no pattern, and none of find.finders .* FILE., ner"):
+        load_plan("redact", ['find.kinds=["LOCATION"]', 'edit.0.kinds=["LOCATION"]', 'find.finders=["patterns", "names"]'])
+    with pytest.raises(PlanError, match="there is no such part"):
+        load_plan("names", ['find.finders=["patterns", "name"]'])
+    with pytest.raises(PlanError, match="stands there twice"):
+        load_plan("names", ['find.finders=["patterns", "names", {use = "names", prose = false}]'])
+    with pytest.raises(PlanError, match="find.finders.1.*prose"):
+        load_plan("names", ['find.finders=["patterns", {use = "names", prose = "maybe"}]'])
+    assert load_plan("names", ['find.finders=["patterns", {use = "names", prose = false}]']).finders[1].prose is False

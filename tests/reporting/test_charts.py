@@ -1,0 +1,132 @@
+"""The figures of a report: well-formed, escaped, small, inside their frames; as files too."""
+
+from __future__ import annotations
+
+import re
+import sys
+import xml.etree.ElementTree as Xml
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanitize.errors import MissingExtra, UsageError
+from sanitize.reporting import charts as figures
+from sanitize.reporting.charts import Bars, Curves, Figure, draw, svg
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><svg onload=alert(1)>',
+    "]]></svg><!--",
+    "\u202egnp.exe",
+    "\x1b]0;owned\x07\x00\ufffe\uffff",
+    "$\\frac{1}{0}$ $x",
+    "$\\nothing{$",
+    "../../etc/passwd",
+    "&lt;b&gt; 'quoted'",
+    "",
+]
+CURVES = Curves(name="EMAIL_ADDRESS", before=[(50, 10), (5, 90), (1, 200)], after=[(2, 25), (1, 1100)])
+BARS = Bars(name="What became of it", parts=("kept", "label"), rows=(("EMAIL_ADDRESS", (30, 10)), ("US_SSN", (0, 7))))
+STEPS = st.dictionaries(st.integers(1, 10**7), st.integers(1, 10**7), min_size=1, max_size=40).map(
+    lambda one: sorted(one.items(), reverse=True)
+)
+
+
+def parsed(figure: Figure) -> Xml.Element:
+    return Xml.fromstring(svg(figure))
+
+
+def points(element: Xml.Element, name: str) -> list[tuple[float, float]]:
+    line = next(one for one in element.iter("polyline") if one.get("class") == f"curve {name}")
+    return [(float(x), float(y)) for x, y in (point.split(",") for point in str(line.get("points")).split())]
+
+
+@given(STEPS, st.one_of(st.just([]), STEPS))
+def test_a_curve_stays_in_its_frame_and_falls(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
+    element = parsed(Curves(name="K", before=before, after=after))
+    for name, steps in (("before", before), ("after", after)):
+        if steps:
+            drawn = points(element, name)
+            assert all(46 <= x <= 328 and 12 <= y <= 192 for x, y in drawn)
+            assert drawn == sorted(drawn, key=lambda point: point[0]) and [y for _, y in drawn] == sorted(y for _, y in drawn)
+            assert len(drawn) <= 2 * len(steps)
+    assert len(list(element.iter("polyline"))) == 1 + bool(after)
+
+
+def test_a_point_is_where_its_numbers_are() -> None:
+    element = parsed(Curves(name="K", before=[(100, 1), (10, 9), (1, 990)], after=[]))
+    # two decades up in 180 pixels, three across in 282
+    drawn = points(element, "before")
+    assert (
+        drawn[0] == (46.0, 12.0)
+        and drawn[1] == (round(46 + 282 * 0.30103 / 3, 1), 102.0)
+        and drawn[2] == (140.0, 102.0)
+        and drawn[-1] == (328.0, 192.0)
+    )
+    assert CURVES.rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
+    assert Curves(name="K", before=[(1, 1)], after=[(1, 1)]).rows() == [(1, 1, 1)]
+
+
+def test_many_steps_make_a_small_figure() -> None:
+    steps = [(count, 1 + 10**6 // count**2) for count in range(50_000, 0, -1)]
+    assert len(svg(Curves(name="K", before=steps, after=steps))) < 40_000
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)).filter(any), min_size=1, max_size=12))
+def test_bars_fill_their_rows(rows: list[tuple[int, int]]) -> None:
+    element = parsed(Bars(name="B", parts=("kept", "label"), rows=tuple((f"K{no}", row) for no, row in enumerate(rows))))
+    by_row: dict[str, list[Xml.Element]] = {}
+    for rect in element.iter("rect"):
+        by_row.setdefault(str(rect.get("y")), []).append(rect)
+    assert len(by_row) == len(rows)
+    for rects, row in zip(by_row.values(), rows, strict=True):
+        widths = [float(str(rect.get("width"))) for rect in rects]
+        assert sum(widths) == pytest.approx(538, abs=0.2)
+        assert [str(rect.get("class")) for rect in rects] == [f"part {part}" for part, n in zip(("kept", "label"), row, strict=True) if n]
+        assert widths[0] == pytest.approx(538 * next(n for n in row if n) / sum(row), abs=0.1)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_only_text(name: str) -> None:
+    for figure in (Curves(name=name, before=[(2, 1)], after=[]), Bars(name=name, parts=("kept",), rows=((name, (3,)),))):
+        element, text = parsed(figure), svg(figure)
+        assert {one.tag for one in element.iter()} <= {"svg", "line", "text", "path", "polyline", "rect"}
+        assert not [key for one in element.iter() for key in one.attrib if key.startswith("on") or key in ("href", "style", "src")]
+        assert not re.search("[\x00-\x1f\x7f-\x9f\u202e\ufffe\uffff]", text)
+        assert str(element.get("aria-label")).startswith(figures.visible(name))
+
+
+@pytest.mark.parametrize("format", ["png", "svg"])
+def test_files_are_drawn(tmp_path: Path, format: str) -> None:
+    made = draw([BARS, CURVES, CURVES], tmp_path / "new" / "figures", format)
+    assert [path.name for path in made] == [
+        f"{name}.{format}" for name in ("what-became-of-it", "rank-frequency-EMAIL_ADDRESS", "rank-frequency-EMAIL_ADDRESS-2")
+    ]
+    again = draw([BARS, CURVES, CURVES], tmp_path / "again", format)
+    assert [path.read_bytes() for path in made] == [path.read_bytes() for path in again]
+    for path in made:
+        if format == "png":
+            assert path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 5_000
+        else:
+            assert Xml.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_files_of_hostile_names(tmp_path: Path, name: str) -> None:
+    figures = [Curves(name=name, before=[(2, 1)], after=[(1, 2)]), Bars(name=name, parts=("kept",), rows=((name, (3,)),))]
+    for path in draw(figures, tmp_path, "svg"):
+        assert path.parent == tmp_path and re.fullmatch(r"[A-Za-z0-9_-]+\.svg", path.name)
+        tags = {one.tag.rpartition("}")[2] for one in Xml.parse(path).getroot().iter()}
+        assert "script" not in tags
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_another_format_or_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="png, svg"):
+        draw([BARS], tmp_path, "jpeg")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"corpus-sanitize\[plots\]"):
+        draw([BARS], tmp_path / "none", "png")
+    assert not (tmp_path / "none").exists()

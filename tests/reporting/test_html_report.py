@@ -1,0 +1,374 @@
+"""The report and the card: escaped, honest, self-contained, and without a value. All people in it are invented."""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+
+from sanitize.reporting.charts import Curves
+from sanitize.reporting.html_report import ReportTables, Sample, _render, _size_category, card, report
+from sanitize.reporting.html_report import figures as figures_of
+from sanitize.text import mail_headers
+
+SUMMARY: dict[str, Any] = {
+    "documents_in": 2000,
+    "documents_out": 1990,
+    "documents_dropped": 7,
+    "quarantined": 3,
+    "occurrences": 1250,
+    "kept_originals": 300,
+    "replaced": 900,
+    "leaks": 0,
+    "by_kind": {
+        "EMAIL_ADDRESS": {
+            "occurrences": 1150,
+            "values": 300,
+            "documents": 900,
+            "kept": 300,
+            "replaced": 850,
+            "left": 0,
+            "skipped": {},
+        },
+        "CREDIT_CARD": {
+            "occurrences": 50,
+            "values": 50,
+            "documents": 40,
+            "kept": 0,
+            "replaced": 50,
+            "left": 0,
+            "skipped": {"luhn": 4},
+        },
+        "URL": {"occurrences": 50, "values": 20, "documents": 45, "kept": 0, "replaced": 0, "left": 50, "skipped": {}},
+    },
+    "verify": {"mode": "fast", "values_checked": 350, "forms": ["exact", "case-folded", "NFKC"], "files": 4},
+    "seconds": 3.25,
+    "mb_per_s": 12.5,
+    "peak_rss_mb": 310,
+    "plan_name": "rmft",
+    "plan_hash": "00ff00ff00ff00ff",
+    "plan": {
+        "about": "Keep the first.",
+        "leave": ["URL"],
+        "edit": [{"use": "rmft", "kinds": ["EMAIL_ADDRESS"], "keep": 1}, {"use": "redact", "kinds": ["CREDIT_CARD"]}],
+    },
+    "key": "secret",
+    "publishable": True,
+    "columns": [{"name": "text", "policy": "sanitize"}, {"name": "user_id", "policy": "pseudonymize"}],
+    "quarantine": {"not_utf8": 2, "too_large": 1},
+    "versions": {"polars": "2.1.0"},
+    "inputs": [{"name": "mails.mbox", "bytes": 123456, "sha256": "ab" * 32}],
+    "outputs": ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"],
+}
+HISTOGRAM = [("EMAIL_ADDRESS", 1, 200), ("EMAIL_ADDRESS", 5, 90), ("EMAIL_ADDRESS", 50, 10), ("CREDIT_CARD", 1, 50), ("URL", 10, 5)]
+SAMPLES = [
+    Sample(
+        kind="EMAIL_ADDRESS",
+        lead="From: Ada Quill <",
+        before="ada.quill@example.org",
+        after="ada.moor@hill.example.net",
+        tail=">\nHi",
+    ),
+    Sample(kind="CREDIT_CARD", before="4111 1111 1111 1111", after="[CREDIT_CARD]"),
+]
+FATES = [  # kind, fate, section, occurrences, values
+    ("EMAIL_ADDRESS", "original", None, 1, 300),
+    ("EMAIL_ADDRESS", "original", "from", 300, 1),
+    ("EMAIL_ADDRESS", "stand_in", None, 2, 25),
+    ("EMAIL_ADDRESS", "stand_in", None, 1, 800),
+    ("EMAIL_ADDRESS", "stand_in", "from", 500, 1),
+    ("EMAIL_ADDRESS", "stand_in", "x-of-one-person", 50, 1),
+    ("EMAIL_ADDRESS", "stand_in", "body", 300, 1),
+    ("EMAIL_ADDRESS", "dropped", None, 7, 1),
+    ("EMAIL_ADDRESS", "dropped", "cc", 7, 1),
+    ("CREDIT_CARD", "label", None, 50, 1),
+    ("CREDIT_CARD", "label", "body", 50, 1),
+    ("URL", "original", None, 10, 5),
+    ("URL", "original", "", 50, 1),
+]
+LEDGER = [
+    {
+        "part": "dp_mlm",
+        "unit": "word",
+        "documents": 12,
+        "units": 340,
+        "epsilon_per_unit": 25.0,
+        "epsilon_per_document": 708.3333,
+        "epsilon_of_worst": 2000.0,
+    }
+]
+TABLES = ReportTables(histogram=HISTOGRAM, fates=FATES, samples=SAMPLES)
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</style></title><img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "\u202egnp.exe",
+    "\x1b]0;owned\x07",
+    "a|b`c](http://x.example)\n# Title\n---",
+    "{{ 7 * 7 }}{% raw %}",
+]
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; every tag that opens is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+FULL = SUMMARY | {
+    "dropped": [{"part": "near_dup", "reason": "copy", "documents": 7}],
+    "parts": [{"part": "header_dedup", "by_field": {"to": {"occurrences": 5, "spans": 4, "lines": 1}}}],
+    "blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": "direct", "ngrams": 5}, {"n": 3, "reason": "indirect", "ngrams": 1234}]},
+    "settings": {"rows_per_shard": 50_000, "roles": {"text": ["text"], "user": None}},
+    "outputs": [{"path": "data/train-00000-of-00001.parquet", "rows": 1990, "bytes": 5_000_000, "sha256": "cd" * 32}],
+    "quarantine": {"not_utf8": 3},
+}
+
+
+def changed(**facts: Any) -> dict[str, Any]:
+    return copy.deepcopy(SUMMARY) | facts
+
+
+def rows_of(html: str, head: str) -> list[list[str]]:
+    """The cells of the first table with a column of that head."""
+    for table in re.findall(r"<table.*?</table>", html, re.DOTALL):
+        rows = [
+            [" ".join(unescape(re.sub("<.*?>", "", cell)).split()) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL)]
+            for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)
+        ]
+        if rows and head in rows[0]:
+            return rows
+    raise AssertionError(f"no table with a column {head}")
+
+
+def test_the_page_stands_alone() -> None:
+    html = report(SUMMARY, TABLES)
+    page = Page(html)
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert ("content", policy) in page.attributes and ("http-equiv", "Content-Security-Policy") in page.attributes
+    assert html.index("Content-Security-Policy") < html.index("<style")
+    assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(page.tags)
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("href", "src", "style", "xlink:href")]
+    assert "url(" not in html and "@import" not in html and "prefers-color-scheme: dark" in html and "@media print" in html
+    assert page.tags.count("polyline") == 5 and page.tags.count("rect") == 17
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_only_text(name: str) -> None:
+    by_kind = {name: SUMMARY["by_kind"]["EMAIL_ADDRESS"] | {"skipped": {name: 1}}}
+    plan = {"about": name, "edit": [{"use": name, "kinds": [name]}]}
+    versions, inputs = {name: name}, [{"name": name, "bytes": 1, "sha256": name}]
+    columns = [{"name": name, "policy": name}]
+    verify = {"mode": name, "values_checked": 1, "forms": [name], "files": 1}
+    facts = changed(by_kind=by_kind, plan=plan, plan_name=name, plan_hash=name, versions=versions, inputs=inputs, columns=columns)
+    facts |= {
+        "quarantine": {name: 3},
+        "verify": verify,
+        "settings": {name: [name]},
+        "dropped": [{"part": name, "reason": name, "documents": 1}],
+    }
+    facts |= {"blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": name, "ngrams": 5}]}}
+    facts |= {"parts": [{"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}]}
+    facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
+    sample = Sample(kind=name, before=name, after=name, lead=name, tail=name)
+    ledger = [LEDGER[0] | {"part": name, "unit": name}]
+    fates = [(name, "original", None, 3, 4), (name, "stand_in", name, 3, 1)]
+    given = ReportTables(histogram=[(name, 3, 4)], fates=fates, ledger=ledger, samples=[sample])
+    plain = Page(report(FULL, replace(TABLES, ledger=LEDGER)))
+    page = Page(report(facts, given))
+    assert set(page.tags) <= set(plain.tags) and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
+    assert "49" not in page.text and not re.search("[\x00-\x09\x0b-\x1f\u202e]", page.text)
+    markdown = card(facts)
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown) and "<" not in markdown.split("---\n", 2)[2]
+    assert [line for line in markdown.splitlines() if line.startswith("#")] == [
+        line for line in card(changed()).splitlines() if line.startswith("#")
+    ]
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3, 7}
+    assert not re.search(r"(?<!\\)[`\[]", markdown.replace("`sanitize`", "").replace("```python", "").replace("```", ""))
+
+
+def test_no_raw_value_stands_on_it() -> None:
+    text = report(SUMMARY, TABLES)
+    assert not re.search("quill|moor|hill|4111|1111 1111|ada", text, re.IGNORECASE)
+    assert "aaa.aaaa" in text and "9999 9999 9999 9999" in text
+
+
+@pytest.mark.parametrize("template", ["report.html.j2", "card.md.j2"])
+def test_a_name_that_is_not_given_is_an_error(template: str) -> None:
+    with pytest.raises(jinja2.UndefinedError):
+        _render(template)
+
+
+def test_a_bare_summary_is_enough() -> None:
+    names = (
+        "documents_in",
+        "documents_out",
+        "documents_dropped",
+        "quarantined",
+        "occurrences",
+        "kept_originals",
+        "replaced",
+        "leaks",
+    )
+    bare = dict.fromkeys(names, 0)
+    page = Page(report(bare))
+    assert "not checked" in page.text and "keep private" in page.text and "No record was set aside." in page.text
+    assert "was not checked" in card(bare)
+
+
+@pytest.mark.parametrize(
+    ("facts", "on_page", "on_card"),
+    [
+        (
+            {},
+            "0 of 350 flagged values found in these forms: exact, case-folded, NFKC",
+            "0 of 350 flagged values found in these forms",
+        ),
+        (
+            {"key": "seed"},
+            "reproducible, replacements guessable, no privacy claim",
+            "reproducible, replacements guessable, no privacy claim",
+        ),
+        ({"publishable": False}, "keep private", "**Not for publishing.**"),
+        ({"verify": {"mode": "off"}}, "not checked", "The result was not checked"),
+        (
+            {"kept_originals": 300},
+            "300 original values stand in the texts on purpose",
+            "300 original values stand in the texts on purpose",
+        ),
+        ({"leaks": 1}, "1 leak", "1 of 350"),
+        ({"verify": SUMMARY["verify"] | {"values_checked": 0}}, "nothing to look for", "0 of 0 flagged values"),
+    ],
+)
+def test_the_words_stay_honest(facts: dict[str, Any], on_page: str, on_card: str) -> None:
+    html, markdown = report(changed(**facts), TABLES), card(changed(**facts))
+    assert on_page in Page(html).text and on_card in markdown
+    for text in (html, markdown):
+        assert not re.search(r"\bno pii\b|anonym|complian|guarantee|\bsafe\b", text, re.IGNORECASE)
+        assert "not counted" in text and "differential privacy" in text.lower() or "privacy claim" in text
+
+
+_KIND = "kind, and what the plan does"
+
+
+def test_what_became_of_each_kind() -> None:
+    """Counted from the tables where they are there, else from the summary."""
+    html = report(SUMMARY, TABLES)
+    cells = rows_of(html, _KIND)
+    assert cells[0][:9] == [_KIND, "occurrences", "values", "documents", "kept", "left", "stand-in", "label", "dropped"]
+    assert cells[1][:9] == ["EMAIL_ADDRESS", "1,150", "300", "900", "300", "0", "850", "0", "7"]
+    assert cells[2][:9] == ["CREDIT_CARD", "50", "50", "40", "0", "0", "0", "50", "0"]
+    assert cells[3][:9] == ["URL", "50", "20", "45", "0", "50", "0", "0", "0"]
+    # below each: what the plan does with it, and what its check refused, across the table
+    under = re.findall(r'<tr class="under"><td colspan="9">(.*?)</td></tr>', html)
+    assert [said.partition("; skipped: ")[2] for said in under] == ["", "luhn 4", ""] and all(under)
+    cells = rows_of(report(SUMMARY), _KIND)
+    assert [row[4:7] for row in cells] == [["kept", "left", "replaced"], ["300", "0", "850"], ["0", "0", "50"], ["0", "50", "0"]]
+
+
+def test_where_it_stood_names_no_rare_field() -> None:
+    html = report(SUMMARY, TABLES)
+    assert "one-person" not in html
+    assert rows_of(html, "place") == [
+        ["place", "EMAIL_ADDRESS", "CREDIT_CARD", "URL", "all"],
+        ["from", "800 62%", "–", "–", "800 62%"],
+        ["body", "300 100%", "50 100%", "–", "350 100%"],
+        ["no mail", "–", "–", "50 0%", "50 0%"],
+        ["other header fields", "50 100%", "–", "–", "50 100%"],
+    ]
+    known = sorted(mail_headers.WELL_KNOWN)
+    many = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(known)] + [("URL", "original", "body", 1, 1)]
+    places = rows_of(report(SUMMARY, ReportTables(fates=many)), "place")[1:]
+    rest = sum(100 + number for number in range(len(known) - 12))
+    assert len(places) == 14 and places[0] == ["other header fields", f"{rest:,} 0%", f"{rest:,} 0%"] and places[1][0] == known[-1]
+    assert "Where it stood" not in report(SUMMARY, ReportTables(histogram=HISTOGRAM))
+    many = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
+    kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in many}
+    assert rows_of(report(changed(by_kind=kinds), ReportTables(fates=many)), "place")[1][-2:] == ["12 0%", "20 0%"]
+
+
+def test_curves_are_those_of_the_tables() -> None:
+    figures = {figure.name: figure for figure in figures_of(SUMMARY, TABLES) if isinstance(figure, Curves)}
+    assert list(figures) == ["EMAIL_ADDRESS", "CREDIT_CARD", "URL"]
+    mail = figures["EMAIL_ADDRESS"]
+    assert (mail.before, mail.after) == ([(50, 10), (5, 90), (1, 200)], [(2, 25), (1, 1100)])
+    assert mail.rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
+    assert figures["CREDIT_CARD"].after == [] and figures["URL"].after == [(10, 5)]
+    assert rows_of(report(SUMMARY, TABLES), "rank")[2] == ["10", "50", "2"]
+
+
+def test_what_was_reduced_is_told() -> None:
+    html = report(FULL, TABLES)
+    assert rows_of(html, "part")[1] == ["near_dup", "copy as in an earlier document", "7", "<1%"]
+    assert rows_of(html, "field") == [["field", "occurrences", "spans", "whole lines"], ["to", "5", "4", "1"]]
+    assert rows_of(html, "words in a row")[1:] == [["1", "direct", "5"], ["3", "indirect", "1,234"]]
+    text = " ".join(Page(html).text.split())
+    assert "runs of up to 3 words that fewer than 2 users wrote" in text and "never published" in text
+    for missing in ("Deduplication", "Blacklist", "Privacy ledger"):
+        assert missing not in Page(report(SUMMARY, TABLES)).text
+
+
+def test_a_ledger_changes_the_claim() -> None:
+    text = Page(report(SUMMARY, replace(TABLES, ledger=LEDGER))).text
+    assert "epsilon 25.0" in text.partition("Kinds, and")[0] and "epsilon 25.0" not in Page(report(SUMMARY, TABLES)).text
+    assert "claimed for the units of the ledger" in text and "No claim" not in text and "2,000.0" in text
+    assert "No claim of differential privacy is made" in Page(report(SUMMARY, TABLES)).text
+    assert "No claim" in card(SUMMARY, TABLES) and "No claim" not in card(SUMMARY, replace(TABLES, ledger=LEDGER))
+
+
+def test_labels_are_shown_as_they_are_and_nothing_else_is() -> None:
+    def after(text: str) -> str:
+        sample = Sample(kind="US_SSN", before="123-45-6789", after=text)
+        return Page(report(SUMMARY, ReportTables(samples=[sample]))).text.partition("Before and after")[2].partition("Quarantine")[0]
+
+    assert "[US_SSN-12]" in after("[US_SSN-12]")
+    assert "SECRET" not in after("[SECRET] 9") and "Canary" not in after("[Canary]")
+
+
+def test_a_large_summary_stays_under_two_megabytes() -> None:
+    inputs = [{"name": f"part-{number}.parquet", "bytes": 10**9, "sha256": "cd" * 32} for number in range(100_000)]
+    kinds = {f"KIND_{number}": SUMMARY["by_kind"]["URL"] for number in range(40)}
+    histogram = [(kind, count, 1 + 10**6 // count**2) for kind in kinds for count in range(1, 3000)]
+    fates = [(kind, "original", None, count, values) for kind, count, values in histogram]
+    shards = [{"path": f"data/{number}", "rows": 1, "bytes": 1, "sha256": "ef" * 32} for number in range(50_000)]
+    html = report(changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(histogram=histogram, fates=fates))
+    assert len(html.encode()) < 2_000_000 and "99,800 more" in html and "49,800 more" in html
+
+
+def test_the_card_tells_load_dataset_where_the_shards_are() -> None:
+    head = yaml.safe_load(card(SUMMARY).split("---\n")[1])
+    assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
+    assert head["size_categories"] == ["1K<n<10K"]
+    assert [_size_category(count) for count in (0, 999, 1000, 10**9)] == ["n<1K", "n<1K", "1K<n<10K", "n>100M"]

@@ -1,0 +1,207 @@
+"""The report in a real browser: it renders in light, dark and on paper, without a complaint, a request or a value.
+
+Skipped where there is no Chromium; `.ci/run` installs one where it can. Each start has a profile of its own, a time limit, and leaves no
+process behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from shutil import which
+
+import polars as pl
+import pytest
+from PIL import Image
+
+from sanitize.cli.demo import mails
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+
+
+def working() -> str | None:
+    """A Chromium that starts: a name on the path may be only a stub that asks for a package manager."""
+    for path in filter(None, map(which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            if subprocess.run([path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60).returncode == 0:
+                return path
+    return None
+
+
+CHROMIUM = working()
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium that starts here; apt-get install chromium")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # the tests of a container run as root
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--hide-scrollbars",
+    "--enable-logging=stderr",
+    "--v=0",
+)
+PATIENCE = 80  # seconds; a start takes two
+DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=preferredColorScheme=1"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published folder; its columns have names that want to be markup."""
+    folder = tmp_path_factory.mktemp("browsed")
+    made = pl.DataFrame(mails(120, 9)).select("text")
+    plan = folder / "<svg onload=alert(1)>&'.toml"
+    plan.write_text((resources.files("sanitize") / "plans" / "rmft.toml").read_text("utf-8"), "utf-8")
+    made.with_columns(
+        pl.lit(3).alias("<script>document.title='owned'</script>"), pl.lit(4).alias("\u202egnp.\"'><img src=x>")
+    ).write_parquet(folder / "in.parquet")
+    run(folder / "in.parquet", folder / "out", str(plan), settings=Settings(seed=1, workers=1))
+    return folder / "out"
+
+
+def browse(page: Path, *flags: str, profile: Path, makes: Path | None = None) -> tuple[str, str]:
+    """What Chromium writes to stdout and stderr when it opens a page and, where told, `makes` a file.
+
+    A browser that itself falls over is started again, twice; what the page does is never forgiven.
+    """
+    for _ in range(2):
+        with contextlib.suppress(subprocess.TimeoutExpired, ChildProcessError):
+            return _browse(page, *flags, profile=profile, makes=makes)
+    return _browse(page, *flags, profile=profile, makes=makes)
+
+
+def _browse(page: Path, *flags: str, profile: Path, makes: Path | None) -> tuple[str, str]:
+    """One start; whatever it began is gone afterwards."""
+    assert CHROMIUM is not None
+    process = subprocess.Popen(
+        [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", f"--crash-dumps-dir={profile}", *flags, page.as_uri()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "HOME": str(profile), "XDG_CONFIG_HOME": str(profile), "XDG_CACHE_HOME": str(profile)},
+    )
+    try:
+        said = process.communicate(timeout=PATIENCE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # the whole session, which is ours alone
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode or (makes is not None and not makes.is_file()):
+        raise ChildProcessError(f"Chromium ended with {process.returncode}: {said[1][-2000:]}")
+    return said
+
+
+def complaints(stderr: str) -> list[str]:
+    """What a page wrote to the console: errors, warnings and refusals of its policy."""
+    return [line for line in stderr.splitlines() if "CONSOLE" in line]
+
+
+def alive(profile: Path) -> list[str]:
+    """Processes that still name a profile in their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(profile).encode() in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+    return found
+
+
+@pytest.fixture()
+def profile(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "profile"
+    yield folder
+    until = time.monotonic() + 10
+    while (left := alive(folder)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left, "Chromium left processes behind"
+
+
+def raw_values(out: Path) -> set[str]:
+    """The values that had to go, and those that stayed: none may stand on a page."""
+    files = Path(f"{out}.private/vault/values").glob("*.parquet")
+    return {value for file in files for value in pl.read_parquet(file)["value"] if len(value) > 5}
+
+
+def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
+    dom, said = browse(out / "report.html", "--dump-dom", profile=profile)
+    assert complaints(said) == []
+    text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", "", dom, flags=re.DOTALL))
+    assert "0 leaks" in text and re.search(r"(\d+) of \1 ?values of invented people", text) and "publishable" in text
+    for heading in ("Kinds, and what became of them", "Where it stood", "Rank and frequency", "Before and after", "Provenance", "Limits"):
+        assert heading in text
+    # names are names: the browser made no element of them
+    assert "<script" not in dom and "<img" not in dom and "&lt;script&gt;document.title='owned'&lt;/script&gt;" in dom
+    assert "<svg onload" not in dom and "&lt;svg onload=alert(1)&gt;&amp;'" in dom
+    assert "<title>What sanitize did" in dom and dom.count("<polyline") >= 8 and dom.count("<rect") >= 10
+    values = raw_values(out)
+    page = (out / "report.html").read_text("utf-8")
+    assert len(values) > 200 and [value for value in values if value in dom or value in page] == []
+
+
+def test_a_complaint_would_be_heard(out: Path, profile: Path, tmp_path: Path) -> None:
+    """The page with a script and a picture from elsewhere in it: both are refused by its policy, and the test sees that."""
+    bad = tmp_path / "bad.html"
+    page = (out / "report.html").read_text("utf-8")
+    bad.write_text(page.replace("</body>", '<script>document.title="owned"</script><img src="http://192.0.2.1/x.png"></body>'), "utf-8")
+    dom, said = browse(bad, "--dump-dom", profile=profile)
+    refused = complaints(said)
+    assert len(refused) >= 2 and all("Content Security Policy" in line for line in refused)
+    assert "<title>What sanitize did" in dom
+
+
+def shot(page: Path, mode: str, profile: Path, to: Path) -> Image.Image:
+    _, said = browse(page, mode, "--window-size=1200,1600", f"--screenshot={to}", profile=profile, makes=to)
+    assert complaints(said) == []
+    return Image.open(to).convert("RGB")
+
+
+def test_light_and_dark(out: Path, profile: Path, tmp_path: Path) -> None:
+    light, dark = (shot(out / "report.html", mode, profile, tmp_path / f"{no}.png") for no, mode in enumerate((LIGHT, DARK)))
+    assert light.size == dark.size == (1200, 1600)
+    assert light.getpixel((2, 2)) == (0xFB, 0xFA, 0xF7) and dark.getpixel((2, 2)) == (0x15, 0x18, 0x1B)
+    for picture, colours in ((light, {(0x0B, 0x6E, 0x6E), (0xD9, 0xA5, 0x66)}), (dark, {(0x3A, 0xA5, 0xA1), (0xD9, 0xA5, 0x66)})):
+        seen = {colour for count, colour in picture.getcolors(1 << 24) or () if count > 500}
+        assert colours <= seen  # the bars are drawn, in the colours of the mode
+    # no text runs out of the page on either side
+    assert all(light.getpixel((x, y)) == (0xFB, 0xFA, 0xF7) for x in (0, 1198) for y in range(0, 1600, 7))
+
+
+def test_a_narrow_screen_needs_no_sideways_scrolling(out: Path, profile: Path, tmp_path: Path) -> None:
+    narrow = tmp_path / "narrow.html"  # a frame as wide as a telephone tells how wide its page wants to be
+    page = (out / "report.html").read_text("utf-8")
+    measured = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script></body>"
+    narrow.write_text(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</body>", measured), "utf-8")
+    dom, _ = browse(narrow, "--dump-dom", "--window-size=500,900", profile=profile)
+    found = re.search(r"<title>wide (\d+)", dom)
+    assert found and int(found[1]) <= 500
+
+
+def test_on_paper(out: Path, profile: Path, tmp_path: Path) -> None:
+    def printed(page: Path) -> bytes:
+        to = tmp_path / f"{page.stem}.pdf"
+        _, said = browse(page, DARK, f"--print-to-pdf={to}", "--no-pdf-header-footer", profile=profile, makes=to)
+        assert complaints(said) == []
+        return to.read_bytes()
+
+    pdf = printed(out / "report.html")
+    assert pdf.startswith(b"%PDF-") and pdf.rstrip().endswith(b"%%EOF")
+    pages = re.findall(rb"/Type\s*/Page\b", pdf)
+    assert 3 <= len(pages) <= 12
+    # what is folded on the screen is printed too: without that rule the page is shorter
+    folded = tmp_path / "folded.html"
+    folded.write_text((out / "report.html").read_text("utf-8").replace("details::details-content", ".none"), "utf-8")
+    assert len(re.findall(rb"/Type\s*/Page\b", printed(folded))) < len(pages)

@@ -1,0 +1,134 @@
+"""What became of occurrences, shard by shard: small tables by hand, and what both sides of a cut add up to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sanitize.engines.local import Local
+from sanitize.reporting.outcomes import FateTask, fates, stand
+from sanitize.storage import table_schemas
+from sanitize.storage.corpus import table_writer
+
+MAIL, PHONE, URL = "EMAIL_ADDRESS", "PHONE_NUMBER", "URL"
+
+
+def written(path: Path, name: str, rows: list[dict[str, object]]) -> Path:
+    schema = table_schemas.ALL[name].schema
+    with table_writer(path, schema) as out:
+        out.write_table(pa.Table.from_pylist(rows, schema) if rows else schema.empty_table())
+    return path
+
+
+def occurrence(doc_no: int, start: int, stop: int, kind: str = MAIL, value: int = 1, section: str | None = "body", cell: int = 0) -> dict:
+    place = {"doc_no": doc_no, "cell": cell, "start": start, "stop": stop, "start_byte": start, "stop_byte": stop}
+    return {**place, "kind": kind, "value_id": value, "section": section, "finder": "patterns", "score": 1.0}
+
+
+def edit(doc_no: int, start: int, stop: int, text: str, kind: str = MAIL, cell: int = 0) -> dict[str, object]:
+    place = {"doc_no": doc_no, "cell": cell, "start_byte": start, "stop_byte": stop}
+    return {**place, "replacement": text, "kind": kind, "part": "rmft"}
+
+
+def asked(tmp_path: Path, *shards: tuple[list[dict], list[dict] | None], drops: tuple[int, ...] = ()) -> list[tuple[object, ...]]:
+    gone = written(
+        tmp_path / "0.parquet", "drops", [{"doc_no": no, "part": "near_dup", "reason": "copy", "kept_doc_no": 0} for no in drops]
+    )
+    tasks = [
+        FateTask(
+            occurrences=(written(tmp_path / f"occurrences-{no}.parquet", "occurrences", found),),
+            edits=None if made is None else written(tmp_path / f"edits-{no}.parquet", "edits", made),
+            drops=(gone,),
+            out=tmp_path / f"standing-{no}.parquet",
+        )
+        for no, (found, made) in enumerate(shards)
+    ]
+    engine = Local(workers=1, spill=tmp_path / "spill")
+    try:
+        rows = fates(engine, tasks, tmp_path / "fates.parquet").to_pylist()
+    finally:
+        engine.close()
+    return [tuple(row.values()) for row in rows]
+
+
+CASES: dict[str, tuple[list[dict], list[dict] | None, list[tuple[str, str]]]] = {
+    "nothing was found": ([], [], []),
+    "nothing was written": ([occurrence(0, 0, 5)], None, [(MAIL, "original")]),
+    "an edit of its own": ([occurrence(0, 2, 5)], [edit(0, 2, 5, "a@b.example")], [(MAIL, "stand_in")]),
+    "taken away": ([occurrence(0, 2, 5)], [edit(0, 0, 9, "")], [(MAIL, "removed")]),
+    "a label": ([occurrence(0, 2, 5)], [edit(0, 2, 5, f"[{MAIL}-7]")], [(MAIL, "label")]),
+    "the label of another kind is a text": ([occurrence(0, 2, 5)], [edit(0, 2, 5, f"[{PHONE}]")], [(MAIL, "stand_in")]),
+    "gone with another": ([occurrence(0, 2, 5)], [edit(0, 4, 9, "x", URL)], [(MAIL, "with_another")]),
+    "its own edit counts, the other does not": (
+        [occurrence(0, 2, 8)],
+        [edit(0, 1, 3, "x", URL), edit(0, 5, 8, "y")],
+        [(MAIL, "stand_in")],
+    ),
+    "beside it": ([occurrence(0, 2, 5)], [edit(0, 0, 2, "x"), edit(0, 5, 9, "y")], [(MAIL, "original")]),
+    "in another cell, in another document": (
+        [occurrence(1, 2, 5)],
+        [edit(0, 2, 5, "x"), edit(1, 2, 5, "y", cell=1), edit(2, 2, 5, "z")],
+        [(MAIL, "original")],
+    ),
+    "two edits of its own kind": (
+        [occurrence(0, 0, 9)],
+        [edit(0, 0, 3, "x"), edit(0, 6, 9, "y")],
+        [(MAIL, "stand_in"), (MAIL, "stand_in")],
+    ),
+    "one inside another": (
+        [occurrence(0, 0, 9, URL), occurrence(0, 3, 6)],
+        [edit(0, 3, 6, "x@y.example")],
+        [(MAIL, "stand_in"), (URL, "with_another")],
+    ),
+    "a document that went": ([occurrence(3, 2, 5), occurrence(4, 2, 5)], [edit(4, 2, 5, "x")], [(MAIL, "dropped"), (MAIL, "stand_in")]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_became_of_them(case: str, tmp_path: Path) -> None:
+    found, made, wanted = CASES[case]
+    rows = asked(tmp_path, (found, made), drops=(3,))
+    seen = [(kind, fate) for kind, fate, section, times, values in rows if section is None for _ in range(times * values)]
+    assert seen == sorted(wanted)
+    placed = [(kind, fate) for kind, fate, section, times, _ in rows if section == "body" for _ in range(times)]
+    assert placed == seen
+
+
+def test_shards_add_up(tmp_path: Path) -> None:
+    """One value three times and one twice, over two shards; a stand-in that stands in both; a place that is no mail."""
+    one = [occurrence(0, 0, 3), occurrence(0, 5, 8, value=3), occurrence(0, 10, 13, section=None), occurrence(0, 15, 18, value=2)]
+    two = [occurrence(1, 0, 3), occurrence(1, 5, 8, value=3), occurrence(1, 10, 13, value=4)]
+    assert asked(tmp_path, (one, [edit(0, 15, 18, "s")]), (two, [edit(1, 10, 13, "s")])) == [
+        (MAIL, "original", None, 3, 1),
+        (MAIL, "original", None, 2, 1),
+        (MAIL, "original", "", 1, 1),
+        (MAIL, "original", "body", 4, 1),
+        (MAIL, "stand_in", None, 2, 1),
+        (MAIL, "stand_in", "body", 2, 1),
+    ]
+
+
+def test_an_attempt_gives_its_file_a_name_when_it_is_whole(tmp_path: Path) -> None:
+    """The file has one row a value, and one a place."""
+    rows = [occurrence(0, 0, 3), occurrence(0, 5, 8, value=3), occurrence(0, 10, 13)]
+    found = written(tmp_path / "occurrences.parquet", "occurrences", rows)
+    task = FateTask(occurrences=(found,), edits=None, drops=(), out=tmp_path / "standing.parquet")
+    (tmp_path / "attempt").mkdir()
+    stand(task.attempt(tmp_path / "attempt"))
+    assert not list((tmp_path / "attempt").iterdir())
+    assert pq.read_metadata(task.out).num_rows == 3
+
+
+def test_ranges_of_values_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows are counted together, the same comes out; values lie anywhere among 64 bits, at both ends too."""
+    ends = [-(1 << 63), (1 << 63) - 1, -1, 0, 1]
+    found = [occurrence(no, 0, 3, value=value) for no, value in enumerate([*ends, *ends[:2], *range(-(1 << 62), 1 << 62, 1 << 58)])]
+    shards = [(found[low::2], [edit(one["doc_no"], 0, 3, f"s{one['doc_no']}") for one in found[low::10]]) for low in (0, 1)]
+    (tmp_path / "whole").mkdir()
+    whole = asked(tmp_path / "whole", *shards)
+    assert sum(times * values for _, _, section, times, values in whole if section is None) == len(found)
+    monkeypatch.setattr("sanitize.reporting.outcomes._AT_ONCE", 5)
+    assert asked(tmp_path, *shards) == whole

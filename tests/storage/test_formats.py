@@ -1,0 +1,291 @@
+"""Shards as JSON lines and as MDS: the same rows, the same bytes each time, checked and published as Parquet is."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sanitize.errors import LeakFound, OutputBroken, UsageError
+from sanitize.inspection.reproduction import replay
+from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline.run import run
+from sanitize.storage import formats
+from sanitize.storage.corpus import Corpus, sha256, writer
+from sanitize.storage.formats import jsonl_zst, mds
+from sanitize.verification.leak_check import check
+from train.documents import read as documents
+
+PACKED = (jsonl_zst, mds)
+INNER = pa.struct([("who", pa.large_string()), ("at", pa.timestamp("ms"))])
+SCHEMA = pa.schema(
+    [
+        ("doc_id", pa.large_string()),
+        ("text", pa.large_string()),
+        ("whole", pa.int64()),
+        ("large", pa.uint64()),
+        ("small", pa.int8()),
+        ("real", pa.float64()),
+        ("less", pa.float32()),
+        ("yes", pa.bool_()),
+        ("tags", pa.large_list(pa.large_string())),
+        ("nested", pa.large_list(INNER)),
+        ("one", INNER),
+        ("when", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("span", pa.duration("s")),
+        ("price", pa.decimal128(10, 2)),
+        ("none", pa.null()),
+    ]
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+NASTY = ["", "\0", "\x7f\x01", '"\\/', "\u2028\u2029\x85", "a\nb\r\nc\r", "é 😀 e\u0301 \ufeff", "</script>", "{}", "null", "﷽" * 3]
+PEOPLE = st.none() | st.fixed_dictionaries(
+    {"who": st.none() | TEXTS, "at": st.none() | st.datetimes(datetime.datetime(1900, 1, 1)).map(lambda at: at.replace(microsecond=0))}
+)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "doc_id": TEXTS,
+            "text": st.none() | TEXTS | st.sampled_from(NASTY),
+            "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "large": st.none() | st.integers(0, 2**64 - 1),
+            "small": st.integers(-128, 127),
+            "real": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            "less": st.floats(width=32, allow_nan=False, allow_infinity=False),
+            "yes": st.none() | st.booleans(),
+            "tags": st.none() | st.lists(st.none() | TEXTS, max_size=3),
+            "nested": st.none() | st.lists(PEOPLE, max_size=2),
+            "one": PEOPLE,
+            "when": st.none() | st.datetimes(datetime.datetime(1900, 1, 1), timezones=st.just(datetime.UTC)),
+            "day": st.none() | st.dates(datetime.date(1, 1, 1)),
+            "span": st.none() | st.integers(-(10**6), 10**6).map(lambda seconds: datetime.timedelta(seconds=seconds)),
+            "price": st.none() | st.integers(-(10**9), 10**9).map(lambda cents: decimal.Decimal(cents) / 100),
+            "none": st.none(),
+        }
+    ),
+    max_size=6,
+)
+
+
+def shard(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> pa.Table:
+    """A Parquet shard as the house writes it, and what it holds in the types of these formats."""
+    table = pa.Table.from_pylist(rows, schema)
+    with writer(path, schema) as out:
+        out.write_table(table)
+    return pa.table([column.cast(formats.typed(column.type)) for column in table.columns], names=schema.names)
+
+
+@pytest.mark.parametrize("packed", PACKED, ids=lambda module: module.NAME)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=ROWS)
+def test_every_row_comes_back(packed: Any, tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    made = shard(tmp_path / "shard.parquet", rows)
+    out = tmp_path / f"shard{packed.SUFFIX}"
+    packed.pack(tmp_path / "shard.parquet", out)
+    read = [batch.to_pylist() for batch in packed.batches(out, made.schema)]
+    assert [row for batch in read for row in batch] == made.to_pylist()
+    before = out.read_bytes()
+    packed.pack(tmp_path / "shard.parquet", out)
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("packed", PACKED, ids=lambda module: module.NAME)
+def test_the_bytes_do_not_hang_on_row_groups(packed: Any, tmp_path: Path) -> None:
+    schema = pa.schema([("text", pa.large_string()), ("n", pa.int64())])
+    table = pa.table({"text": [f"text {no} " * (no % 50) for no in range(900)], "n": range(900)}, schema)
+    made = []
+    for size in (900, 7):
+        with writer(tmp_path / "shard.parquet", schema) as out:
+            out.write_table(table, row_group_size=size)
+        packed.pack(tmp_path / "shard.parquet", tmp_path / f"{size}{packed.SUFFIX}")
+        made.append((tmp_path / f"{size}{packed.SUFFIX}").read_bytes())
+    assert made[0] == made[1]
+
+
+def test_lines_longer_than_a_block_and_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([("text", pa.large_string())])
+    made = shard(tmp_path / "shard.parquet", [{"text": "x" * size} for size in (10, 5_000, 3, 700, 0)], schema)
+    jsonl_zst.pack(tmp_path / "shard.parquet", tmp_path / "shard.jsonl.zst")
+    monkeypatch.setattr(jsonl_zst, "BLOCK", 256)
+    batches = list(jsonl_zst.batches(tmp_path / "shard.jsonl.zst", schema))
+    assert len(batches) > 2 and [row for batch in batches for row in batch.to_pylist()] == made.to_pylist()
+
+
+def test_json_has_no_nan(tmp_path: Path) -> None:
+    schema = pa.schema([("real", pa.float64())])
+    shard(tmp_path / "shard.parquet", [{"real": float("nan")}, {"real": float("inf")}, {"real": 0.5}], schema)
+    jsonl_zst.pack(tmp_path / "shard.parquet", tmp_path / "shard.jsonl.zst")
+    assert pa.input_stream(str(tmp_path / "shard.jsonl.zst"), compression="zstd").read() == b'{"real":null}\n{"real":null}\n{"real":0.5}\n'
+
+
+def test_mds_is_the_published_layout(tmp_path: Path) -> None:
+    """As MDSWriter of mosaicml-streaming 0.13 writes and StreamingDataset reads it: places, the description, sizes before the values."""
+    schema = pa.schema([("text", pa.large_string()), ("n", pa.int32()), ("user_id", pa.large_string())])
+    shard(tmp_path / "shard.parquet", [{"text": "é", "n": 7, "user_id": None}, {"text": "ab", "n": -1, "user_id": "x"}], schema)
+    mds.pack(tmp_path / "shard.parquet", tmp_path / "shard.mds")
+    raw = (tmp_path / "shard.mds").read_bytes()
+    count, *places = struct.unpack_from("<4I", raw)
+    said = json.loads(raw[16 : places[0]])
+    assert (count, places[-1]) == (2, len(raw))
+    assert said["column_names"] == ["n", "text", "user_id"] and said["column_sizes"] == [4, None, None]
+    assert said["column_encodings"] == ["int32", "str", "json"] and (said["format"], said["version"]) == ("mds", 2)
+    sample = struct.pack("<2I", 2, 4) + np.int32(7).tobytes() + "é".encode() + b"null"
+    assert raw[places[0] : places[1]] == sample
+    index = json.loads(mds.pages([("train.mds", tmp_path / "shard.mds")])["data/index.json"])
+    (one,) = index["shards"]
+    assert index["version"] == 2 and one["raw_data"] == {"basename": "train.mds", "bytes": len(raw), "hashes": {}}
+    assert one["samples"] == 2 and one["zip_data"] is None and {name: one[name] for name in said} == said
+
+
+def test_a_shard_too_large_for_mds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shard(tmp_path / "shard.parquet", [{"text": "x" * 5_000}], pa.schema([("text", pa.large_string())]))
+    monkeypatch.setattr(mds, "_MOST", 5_000)
+    with pytest.raises(UsageError, match="--rows-per-shard"):
+        mds.pack(tmp_path / "shard.parquet", tmp_path / "shard.mds")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shard.parquet"]
+
+
+@pytest.mark.parametrize("packed", PACKED, ids=lambda module: module.NAME)
+def test_a_damaged_shard_is_told_without_its_text(packed: Any, tmp_path: Path) -> None:
+    schema = pa.schema([("text", pa.large_string())])
+    shard(tmp_path / "shard.parquet", [{"text": f"canary {no}"} for no in range(100)], schema)
+    out = tmp_path / f"shard{packed.SUFFIX}"
+    packed.pack(tmp_path / "shard.parquet", out)
+    whole = out.read_bytes()
+    for raw in (whole[: len(whole) // 2], whole[:-1], b"", b"\x28\xb5\x2f\xfd", whole[:40] + b"\xff\xff" + whole[42:]):
+        out.write_bytes(raw)
+        with pytest.raises(OutputBroken) as error:
+            rows = [row for batch in packed.batches(out, schema) for row in batch.to_pylist()]
+            assert rows != [{"text": f"canary {no}"} for no in range(100)]
+            raise OutputBroken("")  # other rows: the check counts and compares them
+        assert "canary" not in str(error.value)
+
+
+def test_what_a_format_cannot_hold_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="column raw holds bytes.*--drop raw"):
+        formats.fits("mds", pa.schema([("text", pa.large_string()), ("raw", pa.large_list(pa.large_binary()))]))
+    formats.fits("parquet", pa.schema([("raw", pa.large_binary())]))
+    with pytest.raises(UsageError, match=r"--format jsonl: known: jsonl\.zst, mds, parquet\. Did you mean jsonl\.zst"):
+        Settings(format="jsonl")
+
+
+# ---- whole runs ----
+
+
+def mails(path: Path) -> Path:
+    rows = 60
+    table = {
+        "text": [f'mail {no} to ann{no % 9}@example.com\ncall 212-555-01{no:02d} \u2028 é "q"' for no in range(rows)],
+        "subject": [None if no % 5 == 0 else f"Re: bob{no}@example.com" for no in range(rows)],
+        "user_id": [f"u{no % 4}" for no in range(rows)],
+        "when": [datetime.datetime(2020, 1, 1) + datetime.timedelta(days=no) for no in range(rows)],
+    }
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same corpus in each format, of one WORK."""
+    folder = tmp_path_factory.mktemp("made")
+    mails(folder / "in.parquet")
+    for name in formats.names():
+        run(folder / "in.parquet", folder / name, "rmft", folder / "work", Settings(seed=1, workers=1, rows_per_shard=25, format=name))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["jsonl.zst", "mds"])
+def test_a_corpus_is_the_same_in_each_format(name: str, made: Path) -> None:
+    plain, packed = Corpus.open(made / "parquet"), Corpus.open(made / name)
+    packed.check()
+    assert [shard.path.name for shard in packed.shards] == [f"train-{no:05d}-of-00003.{name}" for no in range(3)]
+    one, other = plain.table(), packed.table()
+    for column in one.column_names:
+        texts = one.column(column).cast(formats.typed(one.column(column).type)).to_pylist()
+        assert other.column(column).to_pylist() == texts
+    assert packed.manifest["settings"]["format"] == name and "format" not in plain.manifest["settings"]
+    assert packed.manifest["plan_hash"] == plain.manifest["plan_hash"]
+    assert documents(made / name).table.column("text").to_pylist() == one.column("text").to_pylist()
+    card = (made / name / "README.md").read_text()
+    assert ("configs:" in card) == (name != "mds") and ("StreamingDataset" in card) == (name == "mds")
+
+
+def test_datasets_reads_the_lines_by_the_card(made: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    found = datasets.load_dataset(str(made / "jsonl.zst"), split="train", cache_dir=str(tmp_path))
+    assert found["text"][:] == Corpus.open(made / "parquet").table().column("text").to_pylist()
+
+
+@pytest.mark.parametrize("name", ["jsonl.zst", "mds"])
+def test_the_check_reads_what_is_published(name: str, made: Path, tmp_path: Path) -> None:
+    """A value put into a packed shard, with the manifest made to agree, is a leak in both checks, in the texts and in another column."""
+    for column in ("text", "when"):
+        out, work = tmp_path / column, made / "work"
+        for source in (made / name).rglob("*"):
+            if source.is_file():
+                target = out / source.relative_to(made / name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source.read_bytes())
+        corpus = Corpus.open(out)
+        path = corpus.shards[1].path
+        rows = corpus.shards[1].read().to_pylist()
+        rows[3][column] = f"{rows[3][column]} ann0@example.com"  # its first stands in shard 0
+        schema = pa.schema([(one, pa.large_string()) for one in ("doc_id", "user_id", "text", "subject", "when")])
+        shard(tmp_path / "new.parquet", rows, schema)
+        formats.format_of(name).pack(tmp_path / "new.parquet", path)
+        manifest = json.loads((out / "manifest.json").read_text())
+        manifest["shards"][1]["sha256"] = sha256(path)
+        (out / "manifest.json").write_text(json.dumps(manifest))
+        for mode in ("fast", "full"):
+            with pytest.raises(LeakFound):
+                check(out, work, mode=mode, workers=1)
+    for mode in ("fast", "full"):
+        assert check(made / name, made / "work", mode=mode, workers=1)["leaks"] == 0
+
+
+def test_an_index_beside_the_shards_is_checked(made: Path, tmp_path: Path) -> None:
+    index = made / "mds" / "data" / "index.json"
+    before = index.read_text()
+    try:
+        index.write_text(before.replace("mds", "MDS"))
+        with pytest.raises(OutputBroken, match=r"index\.json"):
+            Corpus.open(made / "mds").check()
+    finally:
+        index.write_text(before)
+
+
+def test_another_format_is_another_out_and_packs_only(made: Path) -> None:
+    want = Settings(seed=1, workers=1, rows_per_shard=25, format="mds")
+    with pytest.raises(UsageError, match=r"another format.*--replace"):
+        run(made / "in.parquet", made / "jsonl.zst", "rmft", made / "work", want)
+    assert not run(made / "in.parquet", made / "mds", "rmft", made / "work", want)["changed"]
+
+
+def test_a_replay_makes_the_same_lines(made: Path, tmp_path: Path) -> None:
+    found = replay(made / "jsonl.zst", made / "in.parquet", tmp_path / "again", tmp_path / "work", workers=1)
+    assert found["same"] and [path.name for path in sorted((tmp_path / "again" / "data").iterdir())][0].endswith(".jsonl.zst")
+
+
+def test_bytes_stop_a_run_before_it_reads(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["x"], "raw": pa.array([b"x"], pa.binary())}), tmp_path / "in.parquet")
+    from sanitize.readers.staging import Columns
+
+    with pytest.raises(UsageError, match="column raw holds bytes"):
+        run(
+            tmp_path / "in.parquet",
+            tmp_path / "out",
+            "rmft",
+            tmp_path / "work",
+            Settings(seed=1, workers=1, format="jsonl.zst", columns=Columns(policies={"raw": "keep"})),
+        )

@@ -1,0 +1,746 @@
+"""The named queries, and the connection that looks at WORK. All people in it are invented."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanitize.core import rendering as shown
+from sanitize.errors import InputRefused, OutputBroken, UsageError
+from sanitize.storage import queries as q
+from sanitize.storage import table_schemas
+from sanitize.storage import views as v
+
+MAIL, PHONE = "EMAIL_ADDRESS", "PHONE_NUMBER"
+ADA, BEA, TEL = 11, 12, 21
+VALUES = [
+    (ADA, MAIL, "Ada.Quill@mail.example.org", "ada.quill@mail.example.org"),
+    (ADA, MAIL, "ada.quill@mail.example.org", None),
+    (BEA, MAIL, "bea@lab.example.net", None),
+    (TEL, PHONE, "+1 (555) 010-0199", "+15550100199"),
+]
+OCCURRENCES = [  # doc_no, cell, start, stop, kind, value_id, section
+    (0, 0, 6, 32, MAIL, ADA, "from"),
+    (0, 0, 40, 57, PHONE, TEL, "body"),
+    (1, 0, 6, 32, MAIL, ADA, "from"),
+    (1, 0, 50, 69, MAIL, BEA, "body"),
+    (3, 1, 0, 26, MAIL, ADA, None),
+]
+
+
+def edit(doc_no: int, start_byte: int, stop_byte: int, replacement: str, part: str, kind: str) -> dict[str, object]:
+    return dict(zip(table_schemas.EDITS.schema.names, (doc_no, 0, start_byte, stop_byte, replacement, part, kind), strict=True))
+
+
+def made(name: str, rows: list[dict[str, object]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, table_schemas.ALL[name].schema)
+
+
+def occurrences() -> pa.Table:
+    rows = [
+        {
+            "doc_no": d,
+            "cell": c,
+            "start": a,
+            "stop": b,
+            "start_byte": a,
+            "stop_byte": b,
+            "kind": k,
+            "value_id": v,
+            "finder": "patterns",
+            "score": 1.0,
+            "section": s,
+            "entity_id": ADA if v == BEA else None,
+        }
+        for d, c, a, b, k, v, s in OCCURRENCES
+    ]
+    return made("occurrences", rows)
+
+
+def counts(rows: list[tuple[int, str, int, int, int, int, int]]) -> pa.Table:
+    return made("value_counts", [dict(zip(table_schemas.VALUE_COUNTS.schema.names, row, strict=True)) for row in rows])
+
+
+def values() -> pa.Table:
+    return made("values", [dict(zip(table_schemas.VALUES.schema.names, row, strict=True)) for row in VALUES])
+
+
+def table_of(names: str, *rows: tuple[object, ...]) -> pa.Table:
+    """A table that exists only while a plan runs."""
+    return pa.table(dict(zip(names.split(), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def small_tables() -> dict[str, pa.Table]:
+    return {
+        "occurrences": occurrences(),
+        "occurrences_left": occurrences(),
+        "partial_counts": counts(
+            [(ADA, MAIL, 2, 2, 0, 0, 6), (TEL, PHONE, 1, 1, 0, 0, 40), (BEA, MAIL, 1, 1, 1, 0, 50), (ADA, MAIL, 1, 1, 3, 1, 0)]
+        ),
+        "value_counts": counts([(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)]),
+        "values": values(),
+        "chosen_kinds": pa.table({"kind": [MAIL]}),
+        "firsts": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}),
+        "claimed": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "stop_byte": [60, 50]}),
+        "drops": made("drops", [{"doc_no": 3, "part": "near_dup", "reason": "copy", "kept_doc_no": 1}]),
+        "edits": made(
+            "edits",
+            [edit(1, 6, 32, "Ada.Moor@hill.example.org", "rmft", MAIL), edit(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE)],
+        ),
+        # of two shards: two stand-ins of one text, two originals of another, and where the four stood
+        "standing": table_of(
+            "kind fate section standing occurrences",
+            (MAIL, "stand_in", None, 7, 1),
+            (MAIL, "stand_in", None, 7, 1),
+            (MAIL, "original", None, ADA, 1),
+            (MAIL, "original", None, BEA, 1),
+            (MAIL, "stand_in", "from", 0, 1),
+            (MAIL, "stand_in", "from", 0, 1),
+            (MAIL, "original", "", 0, 2),
+            (PHONE, "label", None, 0, 3),
+            (PHONE, "label", "body", 0, 3),
+        ),
+        "labels": made(
+            "labels",
+            [
+                {"doc_no": d, "label": word, "value_id": v}
+                for d, word, v in (
+                    (0, "iris@example.com", ADA),
+                    (1, "iris@example.com", ADA),
+                    (1, "[MAIL-2]", BEA),
+                    (3, "IRIS@example.com", ADA),
+                )
+            ],
+        ),
+        "quarantine": made("quarantine", [{"doc_no": 2, "source": "a.jsonl", "place": "line 3", "reason": "not_json"}]),
+        "ids": made("ids", [{"id": n} for n in (7, 5, 7, 9, 5, 7)]),
+        "documents": pa.table({"doc_no": [0, 1, 2, 3], "user_id": ["zoe", "abe", None, "zoe"]}),
+        "users": made("users", [{"doc_no": d, "user_no": u} for d, u in ((0, 0), (1, 1), (3, 0))]),
+        "value_users": made("value_users", [{"value_id": v, "user_no": u} for v, u in ((ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0))]),
+        "ngrams": made(
+            "ngrams",
+            [
+                dict(zip(table_schemas.NGRAMS.schema.names, row, strict=True))
+                for row in (
+                    (1, "ada", 2, 5, "direct"),
+                    (1, "call", 2, 3, None),
+                    (1, "quill", 1, 2, "indirect"),
+                    (2, "call ada", 1, 2, None),
+                )
+            ],
+        ),
+        "blacklist": made("blacklist", [{"ngram": w, "n": 1, "users": u, "reason": r} for w, u, r in (("ada", 2, "direct"), ("x", 1, ""))]),
+        "ledger": made(
+            "ledger",
+            [{"part": "dp_mlm", "unit": "word", "doc_no": d, "units": u, "epsilon_per_unit": 0.5} for d, u in ((0, 3), (0, 1), (1, 6))],
+        ),
+        "parts": made(
+            "parts",
+            [{"part_no": n, "room": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
+        ),
+        # 1 has one user, in two parts; 2 has one in each of two parts; 3 had k of them in one part
+        "seen": table_of("gram user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
+        "degrees": table_of("gram users", (1, 1), (2, 2)),
+        "spelled": table_of("gram word", (1, "quill"), (2, "call"), (2, "call")),
+        "direct": table_of("ngram n", ("ada hill", 2), ("ada", 1), ("ada hill", 2)),
+        "digests": table_of("doc_no high low", (0, 1, 1), (1, 1, 1), (2, 1, 2), (3, 1, 1)),
+        # 2 has the signature of 0, which meets 1 in band 0; 1 meets 3 in band 1
+        "bands": table_of(
+            "doc_no band hash",
+            *((0, -1, 10), (1, -1, 11), (2, -1, 10), (3, -1, 12)),
+            *((0, 0, 5), (1, 0, 5), (2, 0, 5), (3, 0, 6), (0, 1, 7), (1, 1, 8), (2, 1, 7), (3, 1, 8)),
+        ),
+        "pairs": table_of("doc_no earlier_doc_no", (1, 0), (3, 1)),
+        "runs": table_of("doc_no run", *((doc, run) for doc, row in ((0, "12345"), (1, "12346"), (3, "2346")) for run in map(int, row))),
+        "things": table_of("group_no thing_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
+        "places": table_of(
+            "doc_no cell start value_id field line_start line_stop unit head tail before next place entries",
+            (0, 0, 6, ADA, "from", 0, 33, 6, 6, 32, 6, 32, 0, 1),
+            (1, 0, 6, BEA, "to", 0, 33, 6, 6, 32, 6, 32, 0, 1),  # no occurrence that is left
+            (1, 0, 50, BEA, "to", 40, 90, 50, 50, 69, 50, 70, 0, 2),
+        ),
+        # a line of three entries whose first and third go, and one of one entry
+        "units": table_of(
+            "group_no thing_id doc_no cell start field line_start line_stop head tail before next place entries",
+            (0, ADA, 0, 0, 5, "to", 0, 40, 4, 10, 4, 12, 0, 3),
+            (1, BEA, 0, 0, 13, "to", 0, 40, 12, 20, 10, 22, 1, 3),
+            (2, ADA, 0, 0, 23, "to", 0, 40, 22, 30, 20, 30, 2, 3),
+            (3, ADA, 1, 0, 7, "cc", 0, 30, 4, 29, 4, 29, 0, 1),
+        ),
+        "gone": table_of("group_no", (0,), (2,), (3,)),
+        "goes": table_of(
+            "doc_no cell start start_byte field whole_line",
+            *((0, 0, 5, 4, "to", 0), (0, 0, 6, 4, "to", 0), (1, 0, 7, 0, "to", 1), (2, 0, 7, 0, "cc", 1)),
+        ),
+        "subject": table_of("value_id", (ADA,), (TEL,)),
+        "published": table_of("doc_no", (0,), (1,)),
+        "skipped": made("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
+    }
+
+
+EXPECTED: dict[str, list[tuple[object, ...]]] = {
+    "value_counts": [(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)],
+    "firsts": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
+    "firsts_from_counts": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
+    "left_after_claims": [  # 0:40..57 shares byte 56 with a claim; 1:6..32 and 1:50..69 only touch one; document 3 is dropped
+        (0, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
+        (1, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
+        (1, 0, 50, 69, 50, 69, MAIL, BEA, "patterns", 1.0, "body", ADA),
+    ],
+    "entities": [(BEA, ADA, MAIL, "bea@lab.example.net")],
+    "claimed": [(1, 0, 6, 32), (3, 1, 0, 26)],
+    "top": [
+        (1, MAIL, "ada.quill@mail.example.org", 3, 3),
+        (2, MAIL, "bea@lab.example.net", 1, 1),
+        (3, PHONE, "+1 (555) 010-0199", 1, 1),
+    ],
+    "kinds": [(MAIL, 2, 4, 3, 0.5), (PHONE, 1, 1, 1, 1.0)],
+    "count_histogram": [(MAIL, 1, 1), (MAIL, 3, 1), (PHONE, 1, 1)],
+    "rank_frequency": [(MAIL, 1, 3, 0.75), (MAIL, 2, 1, 1.0), (PHONE, 1, 1, 1.0)],
+    "documents_with_most": [(0, 2, 2), (1, 2, 2), (3, 1, 1)],
+    "by_section": [
+        ("header", "from", MAIL, 2, 2),
+        ("body", "body", MAIL, 1, 1),
+        ("body", "body", PHONE, 1, 1),
+        ("text", "", MAIL, 1, 1),
+    ],
+    "by_domain": [("mail.example.org", 1, 3), ("lab.example.net", 1, 1)],
+    "first_and_last": [
+        (MAIL, "ada.quill@mail.example.org", 3, 0, 3),
+        (MAIL, "bea@lab.example.net", 1, 1, 1),
+        (PHONE, "+1 (555) 010-0199", 1, 0, 0),
+    ],
+    "quarantine_by_reason": [("not_json", "a.jsonl", 1)],
+    "repeated_ids": [(7, 3), (5, 2)],
+    "skipped_by_reason": [(PHONE, "length", 5)],
+    "drops_by_part": [("near_dup", "copy", 1)],
+    "users": [(0, 0), (1, 1), (3, 0)],
+    "value_users": [(ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0)],
+    "top_by_users": [
+        (1, MAIL, "ada.quill@mail.example.org", 2, 3, 3),
+        (2, MAIL, "bea@lab.example.net", 1, 1, 1),
+        (3, PHONE, "+1 (555) 010-0199", 1, 1, 1),
+    ],
+    "once": [(MAIL, 2, 1, 0.5, 0.25), (PHONE, 1, 1, 1.0, 1.0)],
+    "growth": [
+        (MAIL, 1, 1, 1, 1.0),
+        (MAIL, 2, 3, 2, 0.5),
+        (MAIL, 4, 4, 2, 0.0),
+        (PHONE, 1, 1, 1, 1.0),
+    ],  # of ten ranges, the three with any
+    "co_occurring": [],  # no two values share two documents
+    "identifiers_per_user": [(0, 2, 3, 2, 1), (1, 1, 2, 2, 1)],
+    "words_by_users": [(1, 1, 2, 0.3333, 0.2), (2, 2, 8, 1.0, 1.0)],
+    "ngrams_by_n": [(1, 3, 10, 1, 0.3333, 0.2), (2, 1, 2, 1, 1.0, 1.0)],
+    "blacklist_degrees": [(1, 1), (2, 2), (3, 2)],
+    "blacklist_direct": [("ada", 1), ("ada hill", 2)],
+    "blacklist_words": [("call", 2, 2), ("quill", 1, 1)],
+    "blacklist_coverage": [(1, "direct", 1, 5, 0.3333, 0.5), (1, "indirect", 1, 2, 0.3333, 0.2)],
+    "near_duplicate_groups": [("near_dup", "copy", 1, 1, 3, 3)],
+    # six ids are six documents that could be read
+    "before_after": [(0, "drop", "near_dup", 6, 5, 5, 4), (1, "edit", "redact", 5, 5, 4, 3), (2, "edit", "rmft", 5, 5, 3, 2)],
+    "ledger_summary": [("dp_mlm", "word", 2, 10, 0.5, 2.5, 3.0)],
+    "exact_dup_links": [(1, 0), (3, 0)],
+    "near_dup_pairs": [(1, 0), (2, 0), (3, 1)],
+    "near_dup_candidates": [(0,), (1,), (3,)],
+    "near_dup_links": [(3, 1)],
+    "groups_that_share": [(0,), (1,), (2,)],
+    "repeated_things": [(0, 0), (1, 0), (1, 1), (2, 1)],
+    "document_values": sorted([(0, ADA), (1, ADA), (1, BEA), (3, ADA)]),
+    "values_left": sorted([(ADA,), (BEA,), (TEL,)]),
+    "known_values": sorted(
+        [(ADA, MAIL, "Ada.Quill@mail.example.org", "ada.quill@mail.example.org"), (BEA, MAIL, "bea@lab.example.net", "bea@lab.example.net")]
+    ),
+    "pseudonyms": [
+        ("IRIS@example.com", MAIL, "Ada.Quill@mail.example.org", 1, 3),
+        ("[MAIL-2]", MAIL, "bea@lab.example.net", 1, 1),
+        ("iris@example.com", MAIL, "Ada.Quill@mail.example.org", 2, 0),
+    ],
+    "kinds_left": [(MAIL, 4, 2, 3), (PHONE, 1, 1, 1)],
+    "header_units": [
+        (0, ADA, 0, 0, 6, "from", 0, 33, 6, 32, 6, 32, 0, 1),
+        (1, BEA, 1, 0, 50, "to", 40, 90, 50, 69, 50, 70, 0, 2),
+    ],
+    "header_removals": [
+        (0, 0, 5, ADA, 4, 12, "to", 0),
+        (0, 0, 23, ADA, 20, 30, "to", 0),
+        (1, 0, 7, ADA, 0, 30, "cc", 1),
+    ],
+    "subject_places": [(MAIL, "from", 2, 2), (MAIL, None, 1, 1), (PHONE, "body", 1, 1)],
+    "subject_values": sorted([(ADA, 3), (TEL, 1)]),
+    "subject_documents": [(0, 2), (1, 1), (3, 1)],
+    "subject_edits": [(MAIL, 2, 1), (PHONE, 1, 1)],
+    "removed_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],
+    "fates": [
+        (MAIL, "original", None, 1, 2),
+        (MAIL, "original", "", 2, 1),
+        (MAIL, "stand_in", None, 2, 1),
+        (MAIL, "stand_in", "from", 2, 1),
+        (PHONE, "label", None, 3, 1),
+        (PHONE, "label", "body", 3, 1),
+    ],
+    "edits_by_part": [("redact", PHONE, 1, 1, 1, 17), ("rmft", MAIL, 3, 1, 1, 26)],
+}
+
+
+@pytest.fixture
+def database() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:")
+    for name, table in small_tables().items():
+        connection.register(f"{name}_arrow", table)
+        connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM {name}_arrow')
+    return connection
+
+
+@pytest.mark.parametrize("name", q.queries())
+def test_a_header_says_what_duckdb_says(name: str, database: duckdb.DuckDBPyConnection) -> None:
+    query = q.query(name)
+    assert database.get_table_names(re.sub(r"\$\w+", "1", query.text)) == set(query.reads)  # it takes no parameters
+    assert set(re.findall(r"\$(\w+)", query.text)) == {parameter.name for parameter in query.takes}
+    result = database.execute(query.text, query.bind() or None)
+    assert tuple(column[0] for column in result.description) == query.gives
+    for table, columns in query.columns.items():  # a table of the run: the listed columns are enough
+        database.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT {', '.join(columns)} FROM {table}")
+    database.execute(query.text, query.bind() or None)
+
+
+@pytest.mark.parametrize("name", q.queries())
+def test_a_query_gives_what_it_promises(name: str, database: duckdb.DuckDBPyConnection) -> None:
+    query = q.query(name)
+    assert database.execute(query.text, query.bind() or None).fetchall() == EXPECTED[name]
+
+
+def test_firsts_keep_as_many_as_asked_in_corpus_order(database: duckdb.DuckDBPyConnection) -> None:
+    def firsts(keep: int) -> list[tuple[int, ...]]:
+        return database.execute(q.query("firsts").text, {"keep": keep}).fetchall()
+
+    assert firsts(0) == []
+    assert firsts(2) == [(0, 0, 6, ADA), (1, 0, 6, ADA), (1, 0, 50, BEA)]
+
+
+# What the SQL engines read differently or not at all (hash, first, strlen, list, a cast that rounds, an order of nulls).
+UNPORTABLE = {
+    r"::": "CAST(x AS T)",
+    r"\b(list|array_agg|string_agg|hash|random|uuid|strlen|md5_number\w*|concat)\s*\(": "a portable function",
+    r"\b(first|last|any_value|arbitrary)\s*\(": "min, max, min_by",
+    r"\barg_m(in|ax)\s*\(": "min_by, max_by",
+    r"\bregexp_\w+": "a finder or a kind, in Python",
+    r"\bQUALIFY\b": "a subquery",
+    r"\bUSING SAMPLE\b|\bTABLESAMPLE\b": "no sampling",
+    r"\*\s+(EXCLUDE|REPLACE)\b|SELECT\s+\*|\w+\.\*": "the columns by name",
+    r"\]|\[": "no subscripts: some engines count from 0",
+    r"GROUP BY (ALL|\d)|ORDER BY (ALL|\d)": "the columns by name",
+    r"(?<!CAST\()\bsum\(": "CAST(sum(x) AS BIGINT): sums are wider in DuckDB",
+    r"CAST\([^()]*/[^()]*AS BIGINT": "no cast of a quotient: one engine rounds, another cuts",
+    r"\{\{|%s|\bformat\(": "no string formatting",
+    r"read_parquet|read_csv|\.parquet": "tables by name",
+}
+
+
+@pytest.mark.parametrize("name", q.queries())
+def test_a_query_is_portable(name: str) -> None:
+    text = q.query(name).text
+    for pattern, instead in UNPORTABLE.items():
+        assert not re.search(pattern, text, re.IGNORECASE), f"{name}.sql: {pattern}; use {instead}"
+    assert len(re.findall(r"count\(DISTINCT", text, re.IGNORECASE)) <= 1, f"{name}.sql: one distinct count each"
+    last = text.rsplit("ORDER BY", 1)
+    assert len(last) == 2 and "FROM" not in last[1].upper(), f"{name}.sql: ends in a full order"
+    assert not re.search(r"(?<!\")\bvalues\b(?!\")\s*(AS|$)", text), f'{name}.sql: "values" is quoted'
+
+
+@pytest.mark.parametrize("name", sorted(set(q.queries()) - {"quarantine_by_reason", "drops_by_part"}))
+def test_the_order_is_full(name: str, database: duckdb.DuckDBPyConnection) -> None:
+    """The last ORDER BY tells all rows of the made tables apart, also where every value occurs equally often."""
+    database.execute("UPDATE value_counts SET occurrences = 1, documents = 1")
+    query, seen = q.query(name), set()
+    for _ in range(3):
+        database.execute("SET threads = 1")
+        for table in query.reads:
+            database.execute(f'CREATE OR REPLACE TABLE "{table}" AS SELECT * FROM "{table}" ORDER BY random()')
+        seen.add(str(database.execute(query.text, query.bind() or None).fetchall()))
+    assert len(seen) == 1
+
+
+# ---------------------------------------------------------------- headers and parameters
+
+HEADER = "-- name: x\n-- does: Something,\n--       in two lines.\n-- reads: values\n-- gives: a, b\n-- takes: {}\nSELECT 1\n"
+
+
+def test_a_header_is_read() -> None:
+    query = q.parse(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
+    assert (query.does, query.gives, query.text) == ("Something, in two lines.", ("a", "b"), "SELECT 1")
+    assert query.signature == "k=2 share=0.5 kind=all deep=true n=(number)"
+    assert query.bind({"k": "3", "n": "7", "deep": "FALSE"}) == {"k": 3, "share": 0.5, "kind": "all", "deep": False, "n": 7}
+
+
+@pytest.mark.parametrize(
+    ("given_", "part"),
+    [
+        ({}, "needs n"),
+        ({"n": 1, "m": 1}, "takes no 'm'; known: deep, k, kind, n, share."),
+        ({"n": "many"}, "whole number"),
+        ({"n": -1}, "0 or more"),
+        ({"n": True}, "whole number"),
+        ({"n": 1 << 63}, "whole number"),
+        ({"n": 1, "share": "nan"}, "a number"),
+        ({"n": 1, "deep": "yes"}, "true or false"),
+        ({"n": 1, "kind": 3}, "a text"),
+    ],
+)
+def test_wrong_parameters_are_named(given_: dict[str, object], part: str) -> None:
+    query = q.parse(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
+    with pytest.raises(UsageError, match=re.escape(part)):
+        query.bind(given_)
+
+
+@pytest.mark.parametrize("takes", ["$k = ?", "$k", "$k = 'a"])
+def test_a_header_that_cannot_be_read_is_our_mistake(takes: str) -> None:
+    with pytest.raises(AssertionError):
+        q.parse(HEADER.format(takes), "x")
+
+
+def test_settings_and_names() -> None:
+    assert q.settings(["k=3", "kind=A=B"]) == {"k": "3", "kind": "A=B"}
+    for wrong in (["k"], ["=3"], ["k=1", "k=2"]):
+        with pytest.raises(UsageError):
+            q.settings(wrong)
+    with pytest.raises(UsageError, match="Did you mean top"):
+        q.query("topp")
+
+
+# ---------------------------------------------------------------- masks
+
+MASKS = [
+    ("Ada.Quill@mail.example.org", MAIL, "A***@m***.org"),
+    ("x@y.co", MAIL, "x***@y***.co"),
+    ("ada@quill.engineering", MAIL, "aaa@aaaa.aaaa"),  # a last label that long may be a name
+    ("ada@[192.0.2.7]", MAIL, "aaa@[999.9.9.9]"),
+    ("+1 (555) 010-0199", PHONE, "+9 (999) 999-9999"),
+    ("4111111111111111", "CREDIT_CARD", "9999"),
+    ("Zoë Ὀδυσσεύς 李雷", "PERSON", "Aaa Aaaaa aa"),
+    ("Ⓐⓓⓐ \u202eevil\x1b[31m٣", "X", "??? ?aaaa?[99a9"),
+]
+
+
+def test_masks_show_a_shape_and_agree() -> None:
+    texts, kinds, expected = (list(column) for column in zip(*MASKS, strict=True))
+    assert v.masked(pl.Series("t", texts), pl.Series(kinds)).to_list() == expected
+    connection = duckdb.connect()
+    for text, kind, mask in MASKS:
+        expression = v.mask_expression("v", "k")
+        assert connection.execute(f"SELECT {expression} FROM (SELECT ? AS v, ? AS k)", [text, kind]).fetchone() == (mask,)
+
+
+@given(st.lists(st.none() | st.text(), max_size=20))
+def test_a_shape_is_only_a_shape(texts: list[str | None]) -> None:
+    clean = [None if text is None else text.encode("utf-8", "replace").decode() for text in texts]
+    for text, shape in zip(clean, v.masked(pl.Series(clean, dtype=pl.String)).to_list(), strict=True):
+        assert (shape is None) == (text is None)
+        if shape is not None:
+            assert re.fullmatch(r"[Aa9 -/:-@\[-`{-~]*", shape), shape
+            assert not re.search(r"A{5}|a{5}|9{5}", shape)
+    masked = v.masked(pl.Series(clean, dtype=pl.String))
+    assert v.masked(masked).equals(masked, null_equal=True)
+
+
+# ---------------------------------------------------------------- looking at WORK
+
+
+@dataclass
+class File:
+    path: str
+    first_doc_no: int
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+def write(table: pa.Table, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    root = tmp_path / "out [1]*?'\"; -- user=eve.private"
+    small = small_tables()
+    write(small["occurrences"].slice(0, 3), root / "tables/occurrences/00000.parquet")
+    write(small["occurrences"].slice(3), root / "tables/occurrences/00001.parquet")
+    write(small["value_counts"], root / "tables/value_counts/00000.parquet")
+    write(small["values"], root / "vault/values/00000.parquet")
+    write(small["quarantine"], root / "quarantine/00000.parquet")
+    for age, run in enumerate(("bbbb", "aaaa")):
+        write(small["edits"].slice(0, age + 1), root / f"runs/{run}/edits/00000.parquet")
+        write(
+            made("blacklist", [{"ngram": "quill lane", "n": 2, "users": 1, "reason": "indirect"}]),
+            root / f"runs/{run}/vault/blacklist/00000.parquet",
+        )
+        (root / f"runs/{run}/plan.json").write_text("{}")
+        os.utime(root / f"runs/{run}/plan.json", (age, age))
+    return root
+
+
+def rows(connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict[str, object] | None = None) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in q.ask(connection, sql, params).to_pylist()]
+
+
+def test_every_named_query_answers_on_a_whole_and_on_an_empty_work(work: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    standing = {name for name, query in q.queries().items() if not query.columns}
+    with q.connect(work) as full, q.connect(tmp_path / "empty") as empty:
+        for name in standing:
+            assert q.ask(full, q.query(name)).column_names == list(q.query(name).gives)
+            assert q.ask(empty, q.query(name)).num_rows == 0
+        with pytest.raises(UsageError, match="reads occurrences_left, chosen_kinds, which exists only while a plan runs"):
+            q.ask(full, q.query("firsts"))
+
+
+def test_texts_are_masked_unless_revealed(work: Path) -> None:
+    raw = re.compile("quill|bea@|moor|0199|9010|lane", re.IGNORECASE)
+    tables_ = ("values", "edits", "blacklist", "labels")
+    with q.connect(work) as masked, q.connect(work, reveal=True) as revealed:
+        for name in tables_:
+            assert not raw.search(str(rows(masked, f'SELECT * FROM "{name}"')))
+        assert rows(masked, q.query("top"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
+        assert rows(masked, "SELECT ngram FROM blacklist") == [("aaaa aaaa",)]
+        assert rows(revealed, q.query("top"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
+        assert rows(masked, "SELECT count(*) FROM values WHERE value ILIKE '%quill%'") == [(0,)]
+        assert rows(masked, "SELECT part, kind FROM edits ORDER BY doc_no") == [("redact", PHONE), ("rmft", MAIL)]
+
+
+def test_the_latest_run_is_shown_or_the_one_that_is_named(work: Path) -> None:
+    with q.connect(work) as latest, q.connect(work, run="bbbb") as named:
+        assert rows(latest, "SELECT count(*) FROM edits") == [(2,)]
+        assert rows(named, "SELECT count(*) FROM edits") == [(1,)]
+    with pytest.raises(UsageError, match="known: aaaa, bbbb"):
+        q.connect(work, run="cccc")
+    with pytest.raises(UsageError, match="no such WORK"):
+        q.connect(work / "nowhere")
+
+
+def test_documents_get_their_numbers_and_lose_their_words(work: Path, tmp_path: Path) -> None:
+    nested = pa.array(
+        [[{"role": "user", "content": "I am Ada Quill"}], None],
+        pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])),
+    )
+    write(
+        pa.table({"body": ["Dear Ada,", "Hi"], "id": ["a", "b"], "n": [1, 2], "raw": [b"Ada", None], "chat": nested}),
+        tmp_path / "in[1].parquet",
+    )
+    columns = {"doc_id": "id", "text": "body", "n": "n", "raw": "raw", "chat": "chat"}
+    files = [File(str(tmp_path / "in[1].parquet"), first, columns) for first in (0, 5)]
+    with q.connect(work, documents=files) as masked, q.connect(work, documents=files, reveal=True) as revealed:
+        shape = [{"role": "aaaa", "content": "A aa Aaa Aaaaa"}]
+        assert rows(masked, "SELECT * FROM documents WHERE doc_no < 2 ORDER BY doc_no") == [
+            (0, "a", None, "Aaaa Aaa,", 1, "?", shape),
+            (1, "a", None, "Aa", 2, None, None),
+        ]
+        assert rows(masked, "SELECT doc_no FROM documents ORDER BY doc_no") == [(0,), (1,), (5,), (6,)]
+        assert rows(revealed, "SELECT text FROM documents WHERE doc_no = 5") == [("Dear Ada,",)]
+
+
+REFUSED = [
+    "SELECT * FROM read_text('{raw}')",
+    "SELECT * FROM read_parquet('{raw}')",
+    "SELECT * FROM '{raw}'",
+    'SELECT * FROM "{raw}"',
+    'SELECT * FROM main."{raw}"',
+    "SELECT * FROM '{raw}', (WITH \"{raw}\" AS (SELECT 1) SELECT 1)",
+    "WITH a AS (SELECT * FROM '{raw}') SELECT * FROM a",
+    "SELECT (SELECT max(value) FROM '{raw}')",
+    "SELECT 1 WHERE EXISTS (FROM '{raw}')",
+    "SUMMARIZE '{raw}'",
+    "DESCRIBE '{raw}'",
+    "DESCRIBE TABLE '{raw}'",
+    "FROM query('SELECT 1')",
+    "FROM query_table('values')",
+    "FROM parquet_metadata('{raw}')",
+    "FROM glob('/*')",
+    "FROM json_execute_serialized_sql('{{}}')",
+    "FROM duckdb_secrets()",
+    "FROM pg_catalog.pg_class, '/etc/passwd.csv'",
+    "FROM '/etc/passwd.csv'",
+    "FROM read_csv('/etc/passwd')",
+    "COPY (SELECT 1) TO 'stolen.csv'",
+    "COPY \"values\" TO '{raw}'",
+    "ATTACH 'x.db'",
+    "SET lock_configuration = false",
+    "SET VARIABLE x = 1",
+    "RESET memory_limit",
+    "CREATE TABLE t AS SELECT 1",
+    'CREATE OR REPLACE VIEW "values" AS SELECT 1',
+    'DROP VIEW "values"',
+    "EXPLAIN ANALYZE SELECT 1",
+    "PRAGMA database_list",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SELECT 1; SELECT 2",
+    "",
+    "-- nothing",
+    "SELECT * FROM secret_frame",
+    "SELECT * FROM occurences",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_ways_out_are_refused(sql: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(work)
+    secret_frame = pa.table({"value": ["Ada Quill"]})  # noqa: F841 - a table name must not find it
+    raw = str(work / "vault/values/00000.parquet").replace("'", "''")
+    for spelled in {raw, "vault/values/00000.parquet"}:
+        with q.connect(work) as connection, pytest.raises(UsageError) as refused:
+            q.ask(connection, sql.format(raw=spelled))
+        assert "Quill" not in str(refused.value)
+    assert not (work / "stolen.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM value_counts",
+        "WITH a AS (SELECT 1 AS x), b AS (FROM a) SELECT * FROM b JOIN a USING (x);",
+        "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up WHERE n < 3) FROM up",
+        "SELECT unnest([1, 2])",
+        "SELECT * FROM unnest([1, 2]), range(2)",
+        "DESCRIBE value_counts",
+        "SUMMARIZE value_counts",
+        "SHOW TABLES",
+        "SELECT table_name FROM information_schema.tables",
+        "VALUES (1), (2)",
+        "SELECT * FROM main.occurrences AS o WHERE o.kind IN (SELECT kind FROM Value_Counts)",
+    ],
+)
+def test_looking_is_allowed(sql: str, work: Path) -> None:
+    with q.connect(work, memory_limit="200MB") as connection:
+        assert q.ask(connection, sql).num_columns
+
+
+def test_the_connection_itself_is_locked(work: Path) -> None:
+    """Behind `ask`: nothing can be written and nothing else be opened, whatever is executed."""
+    with q.connect(work) as connection:
+        for sql in (
+            "COPY (SELECT 1) TO 'x.csv'",
+            "FROM read_text('/etc/hostname')",
+            "SET enable_external_access = true",
+            "ATTACH 'x.db'",
+        ):
+            with pytest.raises(duckdb.Error):
+                connection.execute(sql)
+        raw = str(work / "vault/values/00000.parquet").replace("'", "''")
+        with pytest.raises(duckdb.Error):
+            connection.execute(f"COPY (SELECT 1) TO '{raw}' (FORMAT parquet)")
+
+
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        ("SELEKT 1", "syntax error"),
+        ("SELECT nothing FROM value_counts", "nothing"),
+        ("SELECT * FROM occurences", "Did you mean occurrences"),
+        ("SELECT CAST(ngram AS BIGINT) FROM blacklist", "cannot be converted"),
+        ("SELECT error(ngram) FROM blacklist", "InvalidInputException"),
+    ],
+)
+def test_errors_speak_of_the_statement_and_never_of_data(sql: str, part: str, work: Path) -> None:
+    with q.connect(work, reveal=True) as connection, pytest.raises(UsageError, match=part) as raised:
+        q.ask(connection, sql)
+    assert "quill" not in str(raised.value)
+
+
+def test_a_broken_table_is_named_without_its_bytes(work: Path) -> None:
+    (work / "vault/values/00000.parquet").write_bytes(b"Ada Quill")
+    with pytest.raises(OutputBroken, match="table values") as raised:
+        q.connect(work)
+    assert "Quill" not in str(raised.value) and raised.value.__cause__ is None
+
+
+def test_a_wrong_memory_limit_is_said(work: Path) -> None:
+    with pytest.raises(UsageError, match="--memory-limit lots"):
+        q.connect(work, memory_limit="lots")
+
+
+def test_init_sql_makes_the_same_views_elsewhere(work: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(q.init_sql(work))
+        assert connection.execute("SELECT count(*), min(value) FROM values").fetchall() == [(4, "+9 (999) 999-9999")]
+        connection.execute(q.init_sql(work, reveal=True))
+        assert connection.execute("SELECT min(value) FROM values").fetchall() == [("+1 (555) 010-0199",)]
+
+
+# ---------------------------------------------------------------- quoting
+
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+
+
+@given(NAMES)
+def test_literals_and_names_survive(text: str) -> None:
+    with duckdb.connect() as connection:
+        assert connection.execute(f"SELECT {v.quote_literal(text)}").fetchone() == (text,)
+        if text:
+            assert connection.sql(f"SELECT 1 AS {v.quote_name(text)}").columns == [text]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["b[1]", "a*", "a?", "[!a]", "x' OR 1=1; --", 'q"q', "user=eve", "back\\slash", "{a,b}", "$$", "new\nline", "~", "**", "é%20#"],
+)
+def test_a_file_name_is_only_a_name(name: str, tmp_path: Path) -> None:
+    for decoy in ("b1", "aa", "ab", "a", "b"):
+        write(pa.table({"x": [decoy]}), tmp_path / decoy / "tables/t" / f"{decoy}.parquet")
+    root = tmp_path / name
+    write(pa.table({"x": [7]}), root / "tables/t" / f"{name}.parquet")
+    with q.connect(root) as connection:
+        assert rows(connection, "SELECT * FROM t") == [(7,)]
+
+
+def test_a_name_that_cannot_be_escaped_is_refused(tmp_path: Path) -> None:
+    write(pa.table({"x": [7]}), tmp_path / "a\\[b]" / "tables/t/0.parquet")
+    with pytest.raises(InputRefused, match="Rename it"):
+        q.connect(tmp_path / "a\\[b]")
+
+
+# ---------------------------------------------------------------- showing
+
+RESULT = pa.table({"n": [1, None], "-formula": ["=HYPERLINK(1)", "\x1b]0;gone\x07\u202e"], "f": [float("nan"), -2.5]})
+
+
+def test_csv_is_guarded_against_formulas() -> None:
+    lines = list(csv.reader(io.StringIO(str(shown.render(RESULT, "csv")))))
+    assert lines[0] == ["n", "'-formula", "f"]
+    assert lines[1] == ["1", "'=HYPERLINK(1)", ""]
+    assert lines[2][2] == "-2.5"
+
+
+def test_json_is_an_array_of_row_objects() -> None:
+    text = str(shown.render(RESULT, "json"))
+    assert json.loads(text)[0] == {"n": 1, "-formula": "=HYPERLINK(1)", "f": None}
+    assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_table_on_a_terminal_has_no_controls() -> None:
+    text = str(shown.render(RESULT, "table", width=100))
+    assert "U+001B]0;goneU+0007U+202E" in text and "\x1b" not in text
+    long = str(shown.render(pa.table({"x": list(range(30))}), "table", most=10))
+    assert (
+        "more than these 10 rows" in long
+        and len(long.splitlines()) == 13
+        and "[/red]" in str(shown.render(pa.table({"[red]x": ["[/red]"]}), width=40))
+    )
+
+
+def test_parquet_comes_as_bytes_and_formats_are_known() -> None:
+    data = shown.render(RESULT, "parquet")
+    assert isinstance(data, bytes) and pq.read_table(io.BytesIO(data)).num_rows == 2
+    with pytest.raises(UsageError, match="known: csv, json, parquet, table"):
+        shown.render(RESULT, "xml")

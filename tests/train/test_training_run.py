@@ -1,0 +1,417 @@
+"""A run folder is what it says, and a run that was killed anywhere ends in the same bytes."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import train
+from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
+from train import checkpoint
+from train.checkpoint import Moment
+from train.objectives.causal import Causal
+
+
+def weights(run: Path, name: str | None = None) -> str:
+    name = name or told(run)["final"]
+    return hashlib.sha256((run / "checkpoints" / name / "model.safetensors").read_bytes()).hexdigest()
+
+
+def told(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "train.json").read_text())
+    return found
+
+
+def same(ours: Path, theirs: Path) -> None:
+    """Two runs left the same: weights, numbers and log, at every checkpoint."""
+    assert told(ours)["checkpoints"] == told(theirs)["checkpoints"]
+    assert (ours / "log.jsonl").read_text() == (theirs / "log.jsonl").read_text()
+    for name in told(ours)["checkpoints"]:
+        one, other = (run / "checkpoints" / name for run in (ours, theirs))
+        assert (one / "checkpoint.json").read_text() == (other / "checkpoint.json").read_text()
+        assert weights(ours, name) == weights(theirs, name), name
+
+
+class Killed(BaseException):
+    """What ends a run in the middle here."""
+
+
+def dies_in_forward(patch: pytest.MonkeyPatch, call: int) -> None:
+    """The objective dies at its n-th forward pass."""
+    calls = {"n": 0}
+    sums = Causal.sums
+
+    def dying(self: Causal, model: Any, shown: Any, *, training: bool) -> Any:
+        calls["n"] += 1
+        if calls["n"] == call:
+            raise Killed
+        return sums(self, model, shown, training=training)
+
+    patch.setattr(Causal, "sums", dying)
+
+
+def dies_in_writing(patch: pytest.MonkeyPatch, call: int) -> None:
+    """The n-th checkpoint or state is written aside and never gets its name."""
+    calls = {"n": 0}
+    settle = checkpoint._settle
+
+    def dying(aside: Path, path: Path) -> None:
+        calls["n"] += 1
+        if calls["n"] == call:
+            raise Killed
+        settle(aside, path)
+
+    patch.setattr(checkpoint, "_settle", dying)
+
+
+def test_a_run_folder_holds_what_eval_reads(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    data, run = corpus(), tmp_path / "run"
+    result = train.fit(recipe(data, data={"validation": str(data)}), run)
+    assert told(run) == result
+    assert result["checkpoints"][0] == "step-000000" and result["checkpoints"][-1] == result["final"]
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == result["checkpoints"]
+    of = json.loads((run / "recipe.json").read_text())
+    assert of["data"]["documents"] == 30 and of["base_model"] is None
+    assert of["data"]["shards"][0]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
+    files = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "checkpoint.json"}
+    infos = []
+    for name in result["checkpoints"]:
+        folder = run / "checkpoints" / name
+        assert files <= {path.name for path in folder.iterdir()}
+        infos.append(json.loads((folder / "checkpoint.json").read_text()))
+        assert infos[-1]["recipe_hash"] == result["recipe_hash"]
+    assert [checkpoint.name_of(info["step"]) for info in infos] == result["checkpoints"]
+    assert infos[0]["documents_seen"] == 0 and infos[-1]["documents_seen"] == result["documents"] == 30
+    assert infos[0]["train_loss"] is None and infos[-1]["validation_loss"] < infos[0]["validation_loss"] - 0.5
+    assert infos[-1]["epoch"] == 2.0 and infos[-1]["tokens"] == result["tokens"]
+    seen = pq.read_table(run / "seen.parquet")
+    assert sorted(seen.column("doc_id").to_pylist()) == sorted(f"m{at}" for at in range(30))
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert [entry["step"] for entry in log] == list(range(1, result["steps"] + 1))
+    assert {"step", "epoch", "loss", "lr", "tokens"} <= log[0].keys()
+    assert not list(run.rglob("*.bin")) and not list(run.rglob("*.pt")), "weights are safetensors only"
+
+
+def test_a_checkpoint_is_a_model_of_hugging_face(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    result = train.fit(recipe(corpus()), tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints" / result["final"]
+    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight, "tied weights stay tied"
+    assert (tokenizer.eos_token, tokenizer.pad_token, tokenizer.mask_token) == ("<|endoftext|>", "<|pad|>", "<|mask|>")
+    text = "Dear eve, plan 3 is ready — \u00e9\u4e2d."
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_a_second_call_trains_nothing(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = recipe(corpus())
+    first = train.fit(settings, tmp_path / "run")
+    dies_in_forward(monkeypatch, 1)
+    assert train.fit(settings, tmp_path / "run") == first
+
+
+@pytest.mark.parametrize("call", [1, 4, 7, 14, 22, 23])
+def test_killed_anywhere_and_resumed_is_bit_for_bit_the_same(corpus: Any, recipe: Any, tmp_path: Path, call: int) -> None:
+    """Three pieces a step: most of these calls lie in the middle of an accumulation. Dropout and noise are on."""
+    settings = recipe(corpus(), run={"accumulate": 3, "state_every": 2, "noise_alpha": 5.0, "log_every": 3})
+    train.fit(settings, tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        dies_in_forward(patch, call)
+        with pytest.raises(Killed):
+            train.fit(settings, tmp_path / "run")
+    train.fit(settings, tmp_path / "run")
+    same(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4, 5])
+def test_killed_while_writing(corpus: Any, recipe: Any, tmp_path: Path, call: int) -> None:
+    """The first checkpoint, a state, and a checkpoint whose state is missing."""
+    settings = recipe(corpus())
+    train.fit(settings, tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        dies_in_writing(patch, call)
+        with pytest.raises(Killed):
+            train.fit(settings, tmp_path / "run")
+    train.fit(settings, tmp_path / "run")
+    same(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("use", ["goldfish", "ngram_penalty", "masked"])
+def test_other_objectives_resume_as_well(corpus: Any, recipe: Any, tmp_path: Path, use: str) -> None:
+    arch = "bert" if use == "masked" else "gpt2"
+    settings = recipe(corpus(), objective={"use": use}, model={"arch": arch}, data={"layout": "document"})
+    train.fit(settings, tmp_path / "whole")
+    calls = {"n": 0}
+
+    def stop(moment: Moment) -> bool:
+        calls["n"] += 1
+        if calls["n"] == 2:
+            raise Killed
+        return False
+
+    with pytest.raises(Killed):
+        train.fit(settings, tmp_path / "run", hook=stop)
+    train.fit(settings, tmp_path / "run")
+    same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_the_cut_of_a_step_does_not_matter(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    """Without dropout, one piece or five make the same step, though pieces differ in how many targets they have."""
+    import torch
+    from safetensors.torch import load_file
+
+    data, found = corpus(), []
+    for pieces in (1, 5):
+        settings = recipe(data, model={"dropout": 0.0}, data={"layout": "document"}, run={"accumulate": pieces, "epochs": 1})
+        run = tmp_path / str(pieces)
+        final = train.fit(settings, run)["final"]
+        found.append(load_file(run / "checkpoints" / final / "model.safetensors"))
+    assert all(torch.allclose(found[0][name], found[1][name], atol=2e-5) for name in found[0])
+
+
+def test_the_callers_draws_are_left_alone(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    train.fit(recipe(corpus(), run={"epochs": 1}), tmp_path / "run")
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_hook_stops_a_run(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    seen = []
+
+    def stop(moment: Moment) -> bool:
+        assert not moment.model.training and moment.path.is_dir()
+        seen.append(moment.info["step"])
+        return len(seen) == 2
+
+    settings = recipe(corpus())
+    result = train.fit(settings, tmp_path / "run", hook=stop)
+    assert result["stopped_early"] and result["steps"] == seen[1] and len(result["checkpoints"]) == 3
+    assert train.fit(settings, tmp_path / "run") == result
+
+
+def test_the_top_layers_learn_and_nothing_else(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    data = corpus()
+    base = train.fit(recipe(data, model={"layers": 3}, run={"epochs": 1}), tmp_path / "base")
+    path = tmp_path / "base" / "checkpoints" / base["final"]
+    settings = {**recipe(data), "model": {"path": str(path), "top_layers": 1, "context": 32}}
+    result = train.fit(settings, tmp_path / "run")
+    before, after = (
+        load_file(path / "model.safetensors"),
+        load_file(tmp_path / "run" / "checkpoints" / result["final"] / "model.safetensors"),
+    )
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {name for name in before if name.startswith("transformer.h.2.")}
+
+
+def test_bf16_is_an_autocast(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    result = train.fit(recipe(corpus(), run={"precision": "bf16", "epochs": 1}), tmp_path / "run")
+    held = load_file(tmp_path / "run" / "checkpoints" / result["final"] / "model.safetensors")
+    assert {str(value.dtype) for value in held.values()} == {"torch.float32"}
+    full = train.fit(recipe(tmp_path / "mails.jsonl", run={"epochs": 1}), tmp_path / "full")
+    assert weights(tmp_path / "run") != weights(tmp_path / "full") and full["steps"] == result["steps"]
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"run": {"lr": 1e-3}}, "another recipe"), ({"objective": {"use": "goldfish"}}, "another recipe"), ({}, "another data")],
+)
+def test_a_folder_of_another_run_is_refused(corpus: Any, recipe: Any, tmp_path: Path, change: dict[str, Any], word: str) -> None:
+    data = corpus()
+    train.fit(recipe(data, run={"epochs": 1}), tmp_path / "run")
+    if not change:
+        corpus(count=31)
+    with pytest.raises(UsageError, match=word) as caught:
+        train.fit(
+            recipe(
+                data,
+                **{"run": {"epochs": 1}, **{name: {"epochs": 1, **value} if name == "run" else value for name, value in change.items()}},
+            ),
+            tmp_path / "run",
+        )
+    assert caught.value.exit_code == 2
+
+
+def test_data_may_move(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    data = corpus()
+    first = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "run")
+    moved = shutil.move(data, tmp_path / "elsewhere.jsonl")
+    assert train.fit(recipe(moved, run={"epochs": 1, "log_every": 7}), tmp_path / "run") == first
+
+
+def test_what_is_not_there_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    data = corpus()
+    with pytest.raises(UsageError, match="data.path is not set"):
+        train.fit({**recipe(data), "data": {}}, tmp_path / "run")
+    with pytest.raises(InputRefused, match="no such folder"):
+        train.fit(recipe(tmp_path / "missing"), tmp_path / "run")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputRefused, match="expected a folder of shards"):
+        train.fit(recipe(tmp_path / "empty"), tmp_path / "run")
+    (tmp_path / "empty" / "manifest.json").write_text("{}")
+    with pytest.raises(OutputBroken, match="manifest"):
+        train.fit(recipe(tmp_path / "empty"), tmp_path / "run")
+    with pytest.raises(InputRefused, match="never downloaded"):
+        train.fit({**recipe(data), "model": {"path": "gpt2"}, "tokenizer": {"corpus": str(data)}}, tmp_path / "run")
+    with pytest.raises(InputRefused, match="config.json"):
+        train.fit({**recipe(data), "model": {"path": str(tmp_path)}, "tokenizer": {"corpus": str(data)}}, tmp_path / "run")
+    with pytest.raises(InputRefused, match="tokenizer.json"):
+        train.fit(recipe(data, tokenizer={"path": str(tmp_path)}), tmp_path / "other")
+
+
+def test_one_run_at_a_time(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "run" / "run.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(Locked):
+            train.fit(recipe(corpus()), tmp_path / "run")
+
+
+def test_a_damaged_state_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    settings = recipe(corpus())
+    train.fit(settings, tmp_path / "run")
+    (tmp_path / "run" / "train.json").unlink()
+    (state,) = (tmp_path / "run" / "state").iterdir()
+    (state / "optimizer.safetensors").write_bytes(b"nothing")
+    with pytest.raises(OutputBroken, match="start anew"):
+        train.fit(settings, tmp_path / "run")
+
+
+def test_a_loss_that_is_no_number_stops(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no number"):
+        train.fit(recipe(corpus(), run={"lr": 1e30, "clip": 0.0, "epochs": 3}), tmp_path / "run")
+
+
+def test_weights_that_are_no_numbers_are_no_checkpoint(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of a step is taken before its update, and the log has a line for every tenth step only."""
+    import torch
+
+    from train.trainer import Loop
+
+    update = Loop._update
+
+    def breaking(self: Loop, step: int) -> None:
+        update(self, step)
+        if step == 3:
+            with torch.no_grad():
+                next(iter(self.model.parameters()))[0, 0] = torch.nan
+
+    monkeypatch.setattr(Loop, "_update", breaking)
+    data = corpus()
+    with pytest.raises(UsageError, match="no number any more at step 4"):
+        train.fit(recipe(data, run={"epochs": 3, "max_steps": 4, "log_every": 100, "checkpoint_every": 0}), tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-000000"]
+
+
+def test_texts_shorter_than_every_ngram_are_learned(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    objective = {"use": "ngram_penalty", "sizes": [900]}
+    told = train.fit(recipe(corpus(), objective=objective, run={"epochs": 1, "log_every": 1}), tmp_path / "run")
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert told["steps"] == len(log) and all(line["parts"]["penalty"] == 0.0 for line in log)
+    with pytest.raises(UsageError, match="sizes"):
+        train.fit(recipe(corpus(), objective={"use": "ngram_penalty", "sizes": [0]}), tmp_path / "other")
+
+
+def test_shards_that_sanitize_published(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    import sanitize
+
+    sanitize.run([corpus()], tmp_path / "clean", settings=sanitize.Settings(seed=1, workers=1))
+    result = train.fit(recipe(tmp_path / "clean", run={"epochs": 1}), tmp_path / "run")
+    assert result["documents"] == 30
+    shard = next((tmp_path / "clean" / "data").glob("*.parquet"))
+    shard.write_bytes(shard.read_bytes() + b"x")
+    with pytest.raises(OutputBroken, match="sha256"):
+        train.fit(recipe(tmp_path / "clean", run={"epochs": 1}), tmp_path / "other")
+
+
+def test_a_missing_extra_is_named(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from sanitize.errors import MissingExtra
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra, match=r"corpus-sanitize\[learn\]"):
+        train.fit(recipe(corpus()), tmp_path / "run")
+
+
+def test_early_stop_by_its_name(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_stops.py").write_text("def low(moment):\n    return moment.info['step'] >= 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = train.fit(recipe(corpus(), run={"early_stop": "my_stops.low"}), tmp_path / "run")
+    assert result["stopped_early"] and result["steps"] == 5
+    for wrong in ("my_stops.no", "no_such.low", "low"):
+        with pytest.raises(UsageError, match="run.early_stop"):
+            train.fit(recipe(corpus(), run={"early_stop": wrong}), tmp_path / "other")
+
+
+@pytest.mark.parametrize("prompts", ["include", "remove"])
+def test_instruction_tuning_and_domain_adaptation(corpus: Any, recipe: Any, tmp_path: Path, prompts: str) -> None:
+    """The same data with and without its prompts; the prompt is in the rows, and with answers_only in no label."""
+    data = corpus(instruction=["Say who is meant."] * 30)
+    settings = recipe(data, data={"prompt_columns": ["instruction"], "prompts": prompts, "layout": "document"}, model={"context": 256})
+    rows = train.stream(settings).rows
+    with_prompts = prompts == "include"
+    assert train.fit({**settings, "run": {**settings["run"], "epochs": 1}}, tmp_path / "run")["documents"] == 30
+    if with_prompts:
+        settings["data"]["answers_only"] = True
+        answers = train.stream(settings).rows
+        assert len(answers.ids) == len(rows.ids) and rows.keep.all() and not answers.keep[answers.starts[:-1]].any()
+        settings["data"] |= {"prompts": "remove", "answers_only": False}
+        assert len(train.stream(settings).rows.ids) < len(rows.ids)
+
+
+def test_the_stream_is_what_a_run_sees(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    """No model is made for it, and the documents seen by a step are those of seen.parquet."""
+    from train.batches import first_steps
+
+    settings = recipe(corpus(), data={"limit": 20})
+    stream = train.stream(settings)
+    train.fit(settings, tmp_path / "run")
+    seen = pq.read_table(tmp_path / "run" / "seen.parquet")
+    assert first_steps(stream.rows, stream.plan).equals(seen) and seen.num_rows == 20
+    here: set[str] = set()
+    for batch in stream:
+        here.update(one for ids in stream.ids_of(batch.numbers) for one in ids)
+        step = stream.position
+        assert here == {name for name, first in zip(*seen.to_pydict().values(), strict=True) if first <= step}
+
+
+def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    import errno
+
+    from sanitize.errors import ResourceError
+
+    settings = recipe(corpus())
+    settle, calls = checkpoint._settle, {"n": 0}
+
+    def full(aside: Path, path: Path) -> None:
+        calls["n"] += 1
+        if calls["n"] == 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        settle(aside, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "_settle", full)
+        with pytest.raises(ResourceError, match="ENOSPC") as caught:
+            train.fit(settings, tmp_path / "run")
+    assert caught.value.exit_code == 7
+    train.fit(settings, tmp_path / "run")
+    train.fit(settings, tmp_path / "whole")
+    same(tmp_path / "run", tmp_path / "whole")
